@@ -1,0 +1,460 @@
+#include "roomlog/redis_conn.h"
+
+#include "base/xalloc.h"
+#include "roomlog/redis_dial.h"
+#include "roomlog/redis_reply.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <hiredis/hiredis.h>
+#include <netinet/in.h>
+#include <netinet/tcp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/socket.h>
+
+enum {
+    FIRST_PAUSE_MS = 50,
+    LONGEST_PAUSE_MS = 1000,
+    HELD_MS = 5000, /* a connection that lived as long as this starts the pauses anew */
+    GRACE_MS = 50,
+    REASON_MAX = 192,
+    READS_A_TURN = 16, /* of hiredis' 16 KiB */
+    HIREDIS_READ = 16 * 1024
+};
+
+enum state { WAITING, DIALING, GREETING, UP, LOST, CLOSING, STATES };
+
+/* moves[from] has a bit for each state that may follow. */
+#define TO(state) (1u << (state))
+static const unsigned moves[STATES] = {
+    [WAITING] = TO(DIALING) | TO(CLOSING),        [DIALING] = TO(GREETING) | TO(LOST) | TO(CLOSING),
+    [GREETING] = TO(UP) | TO(LOST) | TO(CLOSING), [UP] = TO(LOST) | TO(CLOSING),
+    [LOST] = TO(WAITING) | TO(CLOSING),           [CLOSING] = 0,
+};
+#undef TO
+
+enum greeting { GREET_AUTH, GREET_SELECT, GREET_PING, GREETED };
+
+struct redis_conn {
+    struct loop *loop;
+    struct metrics *metrics;
+    struct redis_conn_config config;
+    const struct redis_conn_ops *ops;
+    void *arg;
+
+    enum state state;
+    struct redis_dial *dial;
+    redisContext *context; /* NULL unless GREETING, UP, or not yet settled after them */
+    struct loop_watch watch;
+
+    enum greeting greeting;
+    struct redis_command greet;
+
+    struct list sent;         /* commands, oldest first */
+    uint64_t asked, answered; /* single commands on this connection */
+    uint64_t suspect;         /* answered + 1 when the oldest was found overdue; 0: it wasn't */
+
+    struct loop_timer pause_or_connect; /* WAITING; DIALING and GREETING */
+    struct loop_timer watchdog; /* while something was sent and not answered, or soon after */
+    struct loop_task flush;
+    struct loop_task settle;
+
+    unsigned failures; /* in a row */
+    uint64_t up_since_ms;
+    char reason[REASON_MAX]; /* of LOST */
+};
+
+static void move(struct redis_conn *conn, enum state state)
+{
+    assert((moves[conn->state] & (1u << state)) != 0);
+    conn->state = state;
+}
+
+static void settle(void *arg);
+static void on_ready(void *arg, unsigned events);
+
+/* --- loss ----------------------------------------------------------------------------------- */
+
+/* Stops everything that could call us for this attempt. What is left is settle's, on a later turn.
+ */
+static void let_go(struct redis_conn *conn)
+{
+    loop_watch_stop(conn->loop, &conn->watch);
+    redis_dial_stop(conn->dial);
+    loop_timer_stop(conn->loop, &conn->pause_or_connect);
+    loop_timer_stop(conn->loop, &conn->watchdog);
+    loop_cancel(&conn->flush);
+    loop_defer(conn->loop, &conn->settle, settle, conn);
+}
+
+static void lose(struct redis_conn *conn, const char *reason)
+{
+    if (conn->state == LOST || conn->state == CLOSING || conn->state == WAITING)
+        return;
+    if (conn->state == UP && loop_now_ms(conn->loop) - conn->up_since_ms >= HELD_MS)
+        conn->failures = 0;
+    (void)snprintf(conn->reason, sizeof(conn->reason), "%s", reason);
+    move(conn, LOST);
+    let_go(conn);
+}
+
+/* Loses the connection with what hiredis says. */
+static void lose_context(struct redis_conn *conn)
+{
+    lose(conn, conn->context->errstr[0] != '\0' ? conn->context->errstr : "unknown error");
+}
+
+/* --- watchdog ------------------------------------------------------------------------------- */
+
+static void on_watchdog(void *arg)
+{
+    struct redis_conn *conn = arg;
+    if (list_empty(&conn->sent))
+        return;
+    struct redis_command *oldest = LIST_ITEM(conn->sent.next, struct redis_command, link);
+    uint64_t now = loop_now_ms(conn->loop);
+    uint64_t wait = GRACE_MS;
+
+    if (now < oldest->due_ms) {
+        conn->suspect = 0;
+        wait = oldest->due_ms - now;
+    } else if (conn->suspect != conn->answered + 1) {
+        /* If it was us who slept, the answer lies in the socket: the grace lets it be read. */
+        conn->suspect = conn->answered + 1;
+    } else {
+        metrics_inc(conn->metrics, M_LOG_TIMEOUTS);
+        lose(conn, "a command was not answered in time");
+        return;
+    }
+    loop_timer_start(conn->loop, &conn->watchdog, wait, on_watchdog, conn);
+}
+
+/* --- out ------------------------------------------------------------------------------------ */
+
+static void watch_for(struct redis_conn *conn, unsigned events)
+{
+    if (conn->watch.events != events)
+        loop_watch_start(conn->loop, &conn->watch, conn->context->fd, events, on_ready, conn);
+}
+
+static void flush(void *arg)
+{
+    struct redis_conn *conn = arg;
+    int done = 0;
+    if (redisBufferWrite(conn->context, &done) != REDIS_OK)
+        lose_context(conn);
+    else
+        watch_for(conn, done ? LOOP_READ : LOOP_READ | LOOP_WRITE);
+}
+
+static bool fits(const struct redis_words *commands, size_t count)
+{
+    size_t left = REDIS_CONN_BYTES_MAX;
+    for (size_t i = 0; i < count; i++) {
+        assert(commands[i].count != 0 && commands[i].count <= REDIS_CONN_WORDS_MAX);
+        for (size_t k = 0; k < commands[i].count; k++) {
+            if (commands[i].p[k].len > left)
+                return false;
+            left -= commands[i].p[k].len;
+        }
+    }
+    return true;
+}
+
+static bool put(struct redis_conn *conn, const struct redis_words *words)
+{
+    const char *argv[REDIS_CONN_WORDS_MAX];
+    size_t lens[REDIS_CONN_WORDS_MAX];
+    for (size_t i = 0; i < words->count; i++) {
+        argv[i] = words->p[i].p != NULL ? words->p[i].p : "";
+        lens[i] = words->p[i].len;
+    }
+    return redisAppendCommandArgv(conn->context, (int)words->count, argv, lens) == REDIS_OK;
+}
+
+/* As redis_conn_send, in GREETING too. */
+static bool send_now(struct redis_conn *conn, struct redis_command *command,
+                     const struct redis_words *commands, size_t count)
+{
+    for (size_t i = 0; i < count; i++) {
+        if (put(conn, &commands[i]))
+            continue;
+        /* No memory inside hiredis: what is in its buffer no longer matches what we wait for. */
+        lose_context(conn);
+        return false;
+    }
+    conn->asked += count;
+    command->sent = conn->asked;
+    command->due_ms = loop_now_ms(conn->loop) + conn->config.command_ms;
+    list_push_back(&conn->sent, &command->link);
+    if (!loop_timer_running(&conn->watchdog))
+        loop_timer_start(conn->loop, &conn->watchdog, conn->config.command_ms, on_watchdog, conn);
+    /* Together with whatever else this turn sends; while the socket is full, on_ready does it. */
+    if ((conn->watch.events & LOOP_WRITE) == 0)
+        loop_defer(conn->loop, &conn->flush, flush, conn);
+    return true;
+}
+
+bool redis_conn_send(struct redis_conn *conn, struct redis_command *command,
+                     const struct redis_words *commands, size_t count)
+{
+    assert(count != 0 && command->done != NULL);
+    return conn->state == UP && fits(commands, count) && send_now(conn, command, commands, count);
+}
+
+/* --- in ------------------------------------------------------------------------------------- */
+
+static void answer(struct redis_conn *conn, const struct redisReply *reply)
+{
+    if (list_empty(&conn->sent)) {
+        if (conn->ops->push != NULL && conn->state == UP) {
+            conn->ops->push(conn->arg, reply);
+            return;
+        }
+        char text[REASON_MAX];
+        lose(conn, redis_reply_error_text(reply, text, sizeof(text))
+                       ? text
+                       : "an answer came that nobody had asked for");
+        return;
+    }
+    struct redis_command *oldest = LIST_ITEM(conn->sent.next, struct redis_command, link);
+    if (++conn->answered != oldest->sent)
+        return; /* one of several sent in one go, and not the last */
+    list_remove(&oldest->link);
+    oldest->done(oldest, reply);
+}
+
+/* What has been read so far. Stops where a callback has ended the connection. */
+static void answer_all(struct redis_conn *conn)
+{
+    while (conn->state == GREETING || conn->state == UP) {
+        void *reply = NULL;
+        if (redisReaderGetReply(conn->context->reader, &reply) != REDIS_OK) {
+            lose(conn, redisReaderGetError(conn->context->reader));
+            return;
+        }
+        if (reply == NULL)
+            return;
+        answer(conn, reply);
+        freeReplyObject(reply);
+    }
+}
+
+/* A short read has emptied the socket; a long one may have left more, up to this turn's share. */
+static void read_some(struct redis_conn *conn)
+{
+    for (unsigned i = 0; i < READS_A_TURN; i++) {
+        size_t before = conn->context->reader->len;
+        if (redisBufferRead(conn->context) != REDIS_OK) {
+            lose_context(conn);
+            return;
+        }
+        bool more = conn->context->reader->len - before == HIREDIS_READ;
+        answer_all(conn);
+        if (!more || (conn->state != GREETING && conn->state != UP))
+            return;
+    }
+}
+
+/* --- greeting ------------------------------------------------------------------------------- */
+
+static void greet_next(struct redis_conn *conn);
+
+static void on_greeted(struct redis_command *command, const struct redisReply *reply)
+{
+    struct redis_conn *conn = RD_CONTAINER(command, struct redis_conn, greet);
+    if (reply == NULL)
+        return;
+    char text[REASON_MAX];
+    if (redis_reply_error_text(reply, text, sizeof(text))) {
+        /* A wrong password stays wrong: no hurry. */
+        conn->failures = 16;
+        lose(conn, text);
+        return;
+    }
+    conn->greeting++;
+    greet_next(conn);
+}
+
+static void greet(struct redis_conn *conn, const struct redis_words *commands, size_t count)
+{
+    conn->greet.done = on_greeted;
+    (void)send_now(conn, &conn->greet, commands, count); /* a failure has lost the connection */
+}
+
+static void greet_next(struct redis_conn *conn)
+{
+    const struct redis_url *url = conn->config.url;
+    if (conn->greeting == GREET_AUTH) {
+        if (url->password != NULL) {
+            struct str words[3] = {STR("AUTH"), str_from(url->user), str_from(url->password)};
+            if (url->user == NULL)
+                words[1] = words[2];
+            greet(conn, &(struct redis_words){words, url->user == NULL ? 2 : 3}, 1);
+            return;
+        }
+        conn->greeting++;
+    }
+    if (conn->greeting == GREET_SELECT) {
+        if (url->db != 0) {
+            char db[16];
+            (void)snprintf(db, sizeof(db), "%u", url->db);
+            const struct str words[] = {STR("SELECT"), str_from(db)};
+            greet(conn, &(struct redis_words){words, 2}, 1);
+            return;
+        }
+        conn->greeting++;
+    }
+    if (conn->greeting == GREET_PING) {
+        /* Whether we may have a name doesn't matter; whether Redis serves us (no NOAUTH, no
+         * LOADING, no MASTERDOWN) does. */
+        const struct str name[] = {STR("CLIENT"), STR("SETNAME"), str_from(conn->config.name)};
+        const struct str ping[] = {STR("PING")};
+        const struct redis_words both[] = {{name, 3}, {ping, 1}};
+        greet(conn, both, 2);
+        return;
+    }
+    loop_timer_stop(conn->loop, &conn->pause_or_connect);
+    if (conn->up_since_ms != 0)
+        metrics_inc(conn->metrics, M_LOG_RECONNECTS);
+    conn->up_since_ms = loop_now_ms(conn->loop);
+    move(conn, UP);
+    conn->ops->up(conn->arg);
+}
+
+/* --- connecting ----------------------------------------------------------------------------- */
+
+/* Half-open connections are noticed by the watchdog too; this helps where nothing is being asked.
+ */
+static void set_options(struct redis_conn *conn)
+{
+    int fd = conn->context->fd;
+    (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+    if (conn->config.url->path != NULL)
+        return;
+    int on = 1;
+    unsigned timeout = (unsigned)conn->config.command_ms;
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof(timeout));
+    (void)redisEnableKeepAlive(conn->context);
+}
+
+static void on_dialed(void *arg, struct redisContext *context, const char *reason)
+{
+    struct redis_conn *conn = arg;
+    if (context == NULL) {
+        lose(conn, reason);
+        return;
+    }
+    conn->context = context;
+    conn->asked = 0;
+    conn->answered = 0;
+    conn->suspect = 0;
+    conn->greeting = GREET_AUTH;
+    set_options(conn);
+    move(conn, GREETING);
+    watch_for(conn, LOOP_READ);
+    greet_next(conn);
+}
+
+static void on_late(void *arg)
+{
+    struct redis_conn *conn = arg;
+    metrics_inc(conn->metrics, M_LOG_TIMEOUTS);
+    lose(conn, "the connection was not made in time");
+}
+
+static void begin(void *arg)
+{
+    struct redis_conn *conn = arg;
+    move(conn, DIALING);
+    loop_timer_start(conn->loop, &conn->pause_or_connect, conn->config.connect_ms, on_late, conn);
+    redis_dial_start(conn->dial);
+}
+
+static void on_ready(void *arg, unsigned events)
+{
+    struct redis_conn *conn = arg;
+    if ((events & LOOP_READ) != 0)
+        read_some(conn);
+    if ((events & LOOP_WRITE) != 0 && conn->watch.events != 0)
+        flush(conn);
+}
+
+/* --- life ----------------------------------------------------------------------------------- */
+
+static uint64_t next_pause(struct redis_conn *conn)
+{
+    uint64_t pause = FIRST_PAUSE_MS;
+    for (unsigned i = 0; i < conn->failures && pause < LONGEST_PAUSE_MS; i++)
+        pause *= 2;
+    if (pause > LONGEST_PAUSE_MS)
+        pause = LONGEST_PAUSE_MS;
+    conn->failures++;
+    return pause / 2 + loop_random_below(conn->loop, pause / 2 + 1);
+}
+
+static void settle(void *arg)
+{
+    struct redis_conn *conn = arg;
+    if (conn->context != NULL)
+        redisFree(conn->context);
+    conn->context = NULL;
+
+    struct list lost;
+    list_init(&lost);
+    list_move_all(&lost, &conn->sent);
+    for (struct list *link; (link = list_pop_front(&lost)) != NULL;) {
+        struct redis_command *command = LIST_ITEM(link, struct redis_command, link);
+        command->done(command, NULL);
+    }
+    /* Callbacks may have closed us meanwhile. */
+    if (conn->state == LOST) {
+        move(conn, WAITING);
+        loop_timer_start(conn->loop, &conn->pause_or_connect, next_pause(conn), begin, conn);
+        conn->ops->down(conn->arg, conn->reason);
+        return;
+    }
+    const struct redis_conn_ops *ops = conn->ops;
+    void *ops_arg = conn->arg;
+    loop_cancel(&conn->settle);
+    redis_dial_destroy(conn->dial);
+    free(conn);
+    ops->closed(ops_arg);
+}
+
+struct redis_conn *redis_conn_open(struct loop *loop, struct metrics *metrics,
+                                   const struct redis_conn_config *config,
+                                   const struct redis_conn_ops *ops, void *arg)
+{
+    struct redis_conn *conn = xalloc_zero(sizeof(*conn));
+    conn->loop = loop;
+    conn->metrics = metrics;
+    conn->config = *config;
+    conn->ops = ops;
+    conn->arg = arg;
+    conn->state = WAITING;
+    conn->dial = redis_dial_create(loop, conn->config.url, on_dialed, conn);
+    list_init(&conn->sent);
+    loop_timer_start(loop, &conn->pause_or_connect, 0, begin, conn);
+    return conn;
+}
+
+void redis_conn_close(struct redis_conn *conn)
+{
+    move(conn, CLOSING);
+    let_go(conn);
+}
+
+bool redis_conn_is_up(const struct redis_conn *conn)
+{
+    return conn->state == UP;
+}
+
+void redis_conn_drop(struct redis_conn *conn, const char *reason)
+{
+    if (conn->state == UP)
+        lose(conn, reason);
+}
