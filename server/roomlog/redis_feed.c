@@ -1,0 +1,522 @@
+#include "roomlog/redis_feed.h"
+
+#include "base/logger.h"
+#include "base/strmap.h"
+#include "base/xalloc.h"
+#include "roomlog/redis_ask.h"
+#include "roomlog/redis_followers.h"
+#include "roomlog/redis_reply.h"
+
+#include <assert.h>
+#include <stdlib.h>
+
+enum {
+    READS_MAX = 64,
+    COUNT_MAX = 100,         /* entries of one live read, the cursor's own not counted */
+    READ_BYTES = 256 * 1024, /* what one read may bring, about */
+    FIRST_GUESS_BYTES = 1024,
+    ENTRY_OVERHEAD = 64, /* of an entry's id and framing, about */
+    AUDIT_EVERY_MS = 10000,
+    AUDIT_PARTS = 10, /* a room is read at least once in so many audits */
+    LATER_MS = 250,   /* after an error that may pass */
+    DENIED_MS = 2000  /* after one that passes only where somebody changes our rights */
+};
+
+/*            XINFO answered                       last follower gone
+ *   STARTING --------------> LIVE ---------------------------------> GONE, freed once its
+ *      |                     ^  | not a stream,                      read is answered
+ *      |                     |  v or denied
+ *      +-- not a stream --> WRONG   a stream that may be read again: LIVE
+ *          or denied
+ */
+enum state { STARTING, LIVE, WRONG, GONE, STATES };
+
+#define TO(state) (1u << (state))
+static const unsigned moves[STATES] = {
+    [STARTING] = TO(LIVE) | TO(WRONG) | TO(GONE),
+    [LIVE] = TO(WRONG) | TO(GONE),
+    [WRONG] = TO(LIVE) | TO(GONE),
+    [GONE] = 0,
+};
+#undef TO
+
+struct room {
+    struct redis_feed *feed;
+    struct str key; /* owned */
+    enum state state;
+    struct list link;  /* in feed->rooms */
+    struct list queue; /* in feed->dirty, later or denied; alone while it needn't be read */
+    bool dirty;        /* it is in feed->dirty, and keeps its place there */
+
+    struct redis_followers followers;
+    bool busy;              /* an answer is on the stack: not freed meanwhile */
+    struct loop_task greet; /* whoever came to a room that is live already */
+
+    struct stream_id cursor; /* up to here everything was delivered */
+    bool proofless;          /* the cursor's own entry isn't in the log: only more can tell */
+    bool by_script;          /* MULTI was refused just now */
+    bool reading;
+    bool changed; /* since the read under way was sent */
+    size_t asked; /* COUNT of the read under way */
+    size_t entry_bytes;
+    struct redis_command read;
+};
+
+/* Rooms to be read once the timer has run. */
+struct later {
+    struct redis_feed *feed;
+    struct list rooms;
+    struct loop_timer timer;
+};
+
+struct redis_feed {
+    struct loop *loop;
+    struct metrics *metrics;
+    void (*closed)(void *arg);
+    void *arg;
+    struct redis_bell *bell;
+    uint64_t poll_ms;
+
+    struct strmap map; /* key to room */
+    struct list rooms; /* the longest ago audited first */
+    struct list dirty; /* to be read, in this order */
+    struct later later;
+    struct later denied;
+    size_t reading;
+    struct loop_timer tick; /* polls or audits */
+    struct redis_reply_entries scratch;
+};
+
+static void move(struct room *room, enum state state)
+{
+    assert((moves[room->state] & (1u << state)) != 0);
+    room->state = state;
+}
+
+static void pump(struct redis_feed *feed);
+
+/* --- rooms ---------------------------------------------------------------------------------- */
+
+/* Frees a room that nobody needs any more. True: it is gone. */
+static bool release(struct room *room)
+{
+    if (room->state != GONE || room->reading || room->busy || room->followers.walks != 0)
+        return false;
+    free((char *)room->key.p);
+    free(room);
+    return true;
+}
+
+/* It must be read, or read again. What waits already keeps its place: a sweep that takes longer
+ * than poll_ms still comes to the last room. */
+static void soil(struct room *room)
+{
+    if (room->state == GONE)
+        return;
+    if (room->reading) {
+        room->changed = true;
+        return;
+    }
+    if (room->dirty)
+        return;
+    room->dirty = true;
+    list_remove(&room->queue);
+    list_push_back(&room->feed->dirty, &room->queue);
+}
+
+static void soil_all(void *arg)
+{
+    struct redis_feed *feed = arg;
+    list_for_each_safe (it, after, &feed->rooms)
+        soil(LIST_ITEM(it, struct room, link));
+    pump(feed);
+}
+
+static void on_later(void *arg)
+{
+    struct later *later = arg;
+    while (!list_empty(&later->rooms))
+        soil(LIST_ITEM(later->rooms.next, struct room, queue));
+    pump(later->feed);
+}
+
+/* Redis couldn't just now, or wouldn't. */
+static void soil_later(struct room *room, struct later *later, uint64_t ms)
+{
+    if (room->state == GONE)
+        return;
+    room->dirty = false;
+    list_remove(&room->queue);
+    list_push_back(&later->rooms, &room->queue);
+    if (!loop_timer_running(&later->timer))
+        loop_timer_start(room->feed->loop, &later->timer, ms, on_later, later);
+}
+
+static void learn(struct room *room, size_t bytes)
+{
+    bytes += ENTRY_OVERHEAD;
+    /* Up at once, down slowly: too small a guess costs memory, too large a one a round trip. */
+    room->entry_bytes = bytes > room->entry_bytes ? bytes : (room->entry_bytes * 7 + bytes) / 8;
+}
+
+/* --- telling -------------------------------------------------------------------------------- */
+
+static void on_greet(void *arg)
+{
+    struct room *room = arg;
+    redis_followers_start(&room->followers, room->cursor);
+    (void)release(room);
+}
+
+static void tell_broken(struct room *room, enum verdict why, struct stream_id head)
+{
+    room->cursor = head;
+    room->proofless = false;
+    metrics_inc(room->feed->metrics, M_FEED_BREAKS);
+    redis_followers_broken(&room->followers, why, head);
+}
+
+/* Delivers entries from at on; the one before `at` is the cursor's, or the verdict says it needn't
+ * be there. */
+static void tell_entries(struct room *room, size_t at)
+{
+    struct redis_reply_entries *scratch = &room->feed->scratch;
+    room->proofless = at == 0 && scratch->count == 0;
+    if (scratch->count == at)
+        return;
+    size_t count = scratch->count - at;
+    size_t bytes = 0;
+    for (size_t i = at; i < scratch->count; i++)
+        bytes += roomlog_entry_bytes(&scratch->p[i]);
+    learn(room, bytes / count);
+    scratch->p[at].prev = room->cursor;
+    scratch->p[at].prev_known = true;
+    room->cursor = scratch->p[scratch->count - 1].id;
+    redis_followers_entries(&room->followers, &scratch->p[at], count);
+}
+
+/* --- answers -------------------------------------------------------------------------------- */
+
+/* There is no log to be read, and members must not wait for it: each reads for itself, and is told
+ * why not. head: where the feed goes on if it can be read again. */
+static void go_wrong(struct room *room, struct stream_id head)
+{
+    bool started = room->state != STARTING;
+    move(room, WRONG);
+    if (started)
+        tell_broken(room, VERDICT_RESET, head);
+    else
+        on_greet(room);
+}
+
+static void on_error(struct room *room, const struct redisReply *reply, enum rd_err err)
+{
+    bool wrong = room->state == WRONG;
+    if (err == RD_EWRONGTYPE) {
+        if (wrong)
+            return;
+        logger_warn("a room's key holds something else than a stream", KV_STR("key", room->key));
+        go_wrong(room, STREAM_ID_ZERO);
+        return;
+    }
+    bool denied = err == RD_EDENIED;
+    if (denied)
+        soil_later(room, &room->feed->denied, DENIED_MS);
+    else
+        soil_later(room, &room->feed->later, LATER_MS);
+    if (denied && wrong)
+        return;
+    char text[160];
+    bool said = redis_reply_error_text(reply, text, sizeof(text));
+    logger_warn("a room could not be read", KV_STR("key", room->key),
+                KV_TEXT("reason", said ? text : "an answer of another shape"));
+    if (denied)
+        go_wrong(room, room->cursor);
+}
+
+/* XINFO STREAM, of a room that starts or went wrong. */
+static void on_info(struct room *room, const struct redisReply *reply)
+{
+    struct verdict_info info;
+    size_t bytes;
+    if (!redis_reply_info(reply, &info, &bytes)) {
+        on_error(room, reply, redis_reply_err(reply));
+        return;
+    }
+    bool started = room->state == WRONG;
+    if (bytes != 0)
+        learn(room, bytes);
+    move(room, LIVE);
+    if (started) {
+        /* What is there now is held against its cursor. 0-0: it was no stream, and what has come
+         * into the new log since is read as after a reset. */
+        if (info.exists || !stream_id_is_zero(room->cursor))
+            soil(room);
+        return;
+    }
+    room->cursor = info.last;
+    on_greet(room);
+}
+
+static void on_plain(struct room *room, const struct redisReply *reply)
+{
+    struct redis_reply_entries *scratch = &room->feed->scratch;
+    if (!redis_reply_range(reply, REDIS_REPLY_ASCENDING, scratch)) {
+        on_error(room, reply, redis_reply_err(reply));
+        return;
+    }
+    if (scratch->count == 0 || !stream_id_eq(scratch->p[0].id, room->cursor)) {
+        room->proofless = true;
+        soil(room);
+        return;
+    }
+    if (scratch->count >= room->asked)
+        soil(room); /* what lies behind this page has rung already */
+    tell_entries(room, 1);
+}
+
+static void on_exec(struct room *room, const struct redisReply *reply)
+{
+    struct redis_reply_entries *scratch = &room->feed->scratch;
+    struct verdict_info info;
+    size_t bytes;
+    enum rd_err err;
+    if (!room->by_script && redis_reply_exec_refused(reply)) {
+        room->by_script = true;
+        soil(room);
+        return;
+    }
+    room->by_script = false;
+    if (!redis_reply_exec(reply, REDIS_REPLY_ASCENDING, &info, &bytes, scratch, &err)) {
+        on_error(room, reply, err);
+        return;
+    }
+    const struct stream_id *first = scratch->count != 0 ? &scratch->p[0].id : NULL;
+    enum verdict verdict = verdict_of(room->cursor, first, &info);
+    if (verdict != VERDICT_OK) {
+        tell_broken(room, verdict, info.last);
+        return;
+    }
+    if (scratch->count >= room->asked)
+        soil(room);
+    tell_entries(room, first != NULL && stream_id_eq(*first, room->cursor) ? 1 : 0);
+}
+
+/* Doesn't change between a question and its answer. */
+static enum redis_ask_how how_to_ask(const struct room *room)
+{
+    if (!room->proofless && !stream_id_is_zero(room->cursor))
+        return REDIS_ASK_PLAIN;
+    return room->by_script ? REDIS_ASK_SCRIPT : REDIS_ASK_MULTI;
+}
+
+static void on_answer(struct redis_command *command, const struct redisReply *reply)
+{
+    struct room *room = RD_CONTAINER(command, struct room, read);
+    struct redis_feed *feed = room->feed;
+    bool changed = room->changed || reply == NULL;
+    feed->reading--;
+    room->reading = false;
+    room->changed = false;
+    if (release(room)) {
+        pump(feed);
+        return;
+    }
+    if (changed)
+        soil(room);
+
+    room->busy = true; /* callbacks may let go of the room */
+    if (reply == NULL) {
+        /* The connection is gone; `open` reads everything again. */
+    } else if (room->state == STARTING || room->state == WRONG) {
+        on_info(room, reply);
+    } else if (how_to_ask(room) == REDIS_ASK_PLAIN) {
+        on_plain(room, reply);
+    } else {
+        on_exec(room, reply);
+    }
+    room->busy = false;
+    (void)release(room);
+    pump(feed);
+}
+
+/* --- asking --------------------------------------------------------------------------------- */
+
+static size_t count_for(const struct room *room)
+{
+    size_t count = READ_BYTES / room->entry_bytes;
+    return count > COUNT_MAX ? COUNT_MAX : count == 0 ? 1 : count;
+}
+
+static bool ask(struct room *room)
+{
+    struct redis_ask ask;
+    room->asked = count_for(room) + 1;
+    room->read.done = on_answer;
+    if (room->state != LIVE)
+        redis_ask_info(&ask, room->key);
+    else
+        redis_ask_range(&ask, how_to_ask(room),
+                        &(struct redis_ask_range){.key = room->key,
+                                                  .order = REDIS_REPLY_ASCENDING,
+                                                  .from = room->cursor,
+                                                  .count = room->asked});
+    return redis_bell_read(room->feed->bell, &room->read, ask.commands, ask.count);
+}
+
+static void pump(struct redis_feed *feed)
+{
+    while (feed->reading < READS_MAX && !list_empty(&feed->dirty)) {
+        struct room *room = LIST_ITEM(feed->dirty.next, struct room, queue);
+        if (!ask(room))
+            return; /* `open` will pump */
+        list_remove(&room->queue);
+        room->dirty = false;
+        room->reading = true;
+        feed->reading++;
+        metrics_inc(feed->metrics, M_FEED_READS);
+    }
+}
+
+/* --- bells ---------------------------------------------------------------------------------- */
+
+static void on_tick(void *arg)
+{
+    struct redis_feed *feed = arg;
+    bool proven = redis_bell_proven(feed->bell);
+    loop_timer_start(feed->loop, &feed->tick, proven ? AUDIT_EVERY_MS : feed->poll_ms, on_tick,
+                     feed);
+    if (!proven) {
+        soil_all(feed);
+        return;
+    }
+    for (size_t left = (feed->map.count + AUDIT_PARTS - 1) / AUDIT_PARTS; left != 0; left--) {
+        struct list *link = list_pop_front(&feed->rooms);
+        list_push_back(&feed->rooms, link);
+        soil(LIST_ITEM(link, struct room, link));
+    }
+    pump(feed);
+}
+
+static void on_open(void *arg)
+{
+    struct redis_feed *feed = arg;
+    loop_timer_start(feed->loop, &feed->tick, feed->poll_ms, on_tick, feed);
+    soil_all(feed);
+}
+
+static void on_rung(void *arg, struct str key)
+{
+    struct redis_feed *feed = arg;
+    struct room *room = strmap_find(&feed->map, key);
+    if (room == NULL)
+        return; /* nobody follows it any more */
+    soil(room);
+    pump(feed);
+}
+
+/* --- following ------------------------------------------------------------------------------ */
+
+static struct room *room_create(struct redis_feed *feed, struct str key)
+{
+    struct room *room = xalloc_zero(sizeof(*room));
+    room->feed = feed;
+    room->key = (struct str){xalloc_str(key), key.len};
+    room->state = STARTING;
+    room->entry_bytes = FIRST_GUESS_BYTES;
+    list_init(&room->link);
+    list_init(&room->queue);
+    redis_followers_init(&room->followers);
+    list_push_back(&feed->rooms, &room->link);
+    strmap_put(&feed->map, room->key, room);
+    soil(room);
+    pump(feed);
+    return room;
+}
+
+void redis_feed_follow(struct redis_feed *feed, struct str key, struct roomlog_follower *follower)
+{
+    struct room *room = strmap_find(&feed->map, key);
+    if (room == NULL)
+        room = room_create(feed, key);
+    redis_followers_add(&room->followers, follower, room);
+    if (room->state != STARTING)
+        loop_defer(feed->loop, &room->greet, on_greet, room);
+}
+
+void redis_feed_unfollow(struct redis_feed *feed, struct roomlog_follower *follower)
+{
+    struct room *room = redis_followers_room(follower);
+    redis_followers_remove(&room->followers, follower);
+    if (room->followers.count != 0)
+        return;
+    loop_cancel(&room->greet);
+    list_remove(&room->link);
+    list_remove(&room->queue);
+    (void)strmap_remove(&feed->map, room->key);
+    move(room, GONE);
+    (void)release(room);
+}
+
+size_t redis_feed_entry_bytes(const struct redis_feed *feed, struct str key)
+{
+    const struct room *room = strmap_find(&feed->map, key);
+    return room == NULL ? FIRST_GUESS_BYTES : room->entry_bytes;
+}
+
+void redis_feed_learn(struct redis_feed *feed, struct str key, size_t count, size_t bytes)
+{
+    struct room *room = strmap_find(&feed->map, key);
+    if (room != NULL && count != 0)
+        learn(room, bytes / count);
+}
+
+/* --- life ----------------------------------------------------------------------------------- */
+
+static void on_closed(void *arg)
+{
+    struct redis_feed *feed = arg;
+    void (*closed)(void *arg) = feed->closed;
+    void *closed_arg = feed->arg;
+    redis_reply_entries_fini(&feed->scratch);
+    strmap_fini(&feed->map);
+    free(feed);
+    closed(closed_arg);
+}
+
+static const struct redis_bell_ops bell_ops = {
+    .open = on_open, .rung = on_rung, .rung_all = soil_all, .closed = on_closed};
+
+struct redis_feed *redis_feed_open(struct loop *loop, struct metrics *metrics,
+                                   const struct redis_bell_config *config, uint64_t poll_ms,
+                                   void (*closed)(void *arg), void *arg)
+{
+    struct redis_feed *feed = xalloc_zero(sizeof(*feed));
+    feed->loop = loop;
+    feed->metrics = metrics;
+    feed->closed = closed;
+    feed->arg = arg;
+    feed->poll_ms = poll_ms;
+    strmap_init(&feed->map, loop_random(loop), loop_random(loop));
+    list_init(&feed->rooms);
+    list_init(&feed->dirty);
+    feed->later.feed = feed->denied.feed = feed;
+    list_init(&feed->later.rooms);
+    list_init(&feed->denied.rooms);
+    feed->bell = redis_bell_open(loop, metrics, config, &bell_ops, feed);
+    return feed;
+}
+
+void redis_feed_close(struct redis_feed *feed)
+{
+    assert(feed->map.count == 0);
+    loop_timer_stop(feed->loop, &feed->tick);
+    loop_timer_stop(feed->loop, &feed->later.timer);
+    loop_timer_stop(feed->loop, &feed->denied.timer);
+    redis_bell_close(feed->bell);
+}
+
+void redis_feed_probe(struct redis_feed *feed)
+{
+    redis_bell_probe(feed->bell);
+}

@@ -1,0 +1,255 @@
+#include "roomlog/roomlog_redis.h"
+
+#include "base/logger.h"
+#include "base/xalloc.h"
+#include "roomlog/redis_appends.h"
+#include "roomlog/redis_feed.h"
+#include "roomlog/redis_reads.h"
+
+#include <assert.h>
+#include <stdio.h>
+#include <stdlib.h>
+
+enum { PREFIX_MAX = 128, KEY_MAX = 512, ADDRESS_MAX = 300, REASON_MAX = 192 };
+
+/* UNTOLD until something is known; the other two alternate, each with one line in the logger. */
+enum state { UNTOLD, READY, AWAY };
+
+struct redis_log {
+    struct roomlog log;
+    struct metrics *metrics;
+    struct redis_url url;
+    char address[ADDRESS_MAX]; /* for people */
+    struct str prefix;         /* owned */
+
+    struct redis_appends *appends;
+    struct redis_reads *reads;
+    struct redis_feed *feed;
+    unsigned open; /* of appends and reads, not yet closed */
+    bool closing;
+    bool healthy; /* the feed's last word */
+    enum state state;
+};
+
+static struct redis_log *redis_of(struct roomlog *log)
+{
+    return RD_CONTAINER(log, struct redis_log, log);
+}
+
+/* The room's key, in dst. */
+static struct str key_of(const struct redis_log *log, struct str room, char dst[KEY_MAX])
+{
+    assert(room.len <= KEY_MAX - PREFIX_MAX);
+    memcpy(dst, log->prefix.p, log->prefix.len);
+    if (room.len != 0)
+        memcpy(dst + log->prefix.len, room.p, room.len);
+    return (struct str){dst, log->prefix.len + room.len};
+}
+
+/* --- ready or not --------------------------------------------------------------------------- */
+
+static void came(struct redis_log *log)
+{
+    if (log->closing || log->state == READY || !log->healthy || !redis_appends_up(log->appends) ||
+        !redis_reads_up(log->reads))
+        return;
+    if (log->state == AWAY)
+        logger_info("redis is back", KV_TEXT("address", log->address));
+    else
+        logger_info("redis is reachable", KV_TEXT("address", log->address));
+    log->state = READY;
+    metrics_set(log->metrics, M_LOG_READY, 1);
+}
+
+static void went(struct redis_log *log, const char *reason)
+{
+    if (log->closing || log->state == AWAY)
+        return;
+    logger_warn("redis is not reachable", KV_TEXT("address", log->address),
+                KV_TEXT("reason", reason));
+    log->state = AWAY;
+    metrics_set(log->metrics, M_LOG_READY, 0);
+}
+
+static void on_appends_up(void *arg)
+{
+    struct redis_log *log = arg;
+    if (log->closing)
+        return;
+    redis_feed_probe(log->feed);
+    came(log);
+}
+
+static void on_reads_up(void *arg)
+{
+    came(arg);
+}
+
+static void on_down(void *arg, const char *reason)
+{
+    went(arg, reason);
+}
+
+static void on_health(void *arg, bool ok, const char *reason)
+{
+    struct redis_log *log = arg;
+    log->healthy = ok;
+    if (ok)
+        came(log);
+    else
+        went(log, reason);
+}
+
+static bool on_write(void *arg, struct redis_command *command, const struct redis_words *words)
+{
+    struct redis_log *log = arg;
+    return !log->closing && redis_appends_send(log->appends, command, words);
+}
+
+/* --- the interface -------------------------------------------------------------------------- */
+
+static enum rd_err log_append(struct roomlog *base, struct str room,
+                              const struct roomlog_publish *what, struct roomlog_append *append)
+{
+    struct redis_log *log = redis_of(base);
+    char key[KEY_MAX];
+    return redis_appends_add(log->appends, key_of(log, room, key), what, append);
+}
+
+static void log_cancel_append(struct roomlog *base, struct roomlog_append *append)
+{
+    redis_appends_cancel(redis_of(base)->appends, append);
+}
+
+static enum rd_err log_read(struct roomlog *base, struct str room, struct roomlog_read *read)
+{
+    struct redis_log *log = redis_of(base);
+    char key[KEY_MAX];
+    return redis_reads_add(log->reads, key_of(log, room, key), read);
+}
+
+static void log_cancel_read(struct roomlog *base, struct roomlog_read *read)
+{
+    redis_reads_cancel(redis_of(base)->reads, read);
+}
+
+static void log_follow(struct roomlog *base, struct str room, struct roomlog_follower *follower)
+{
+    struct redis_log *log = redis_of(base);
+    char key[KEY_MAX];
+    redis_feed_follow(log->feed, key_of(log, room, key), follower);
+}
+
+static void log_unfollow(struct roomlog *base, struct roomlog_follower *follower)
+{
+    redis_feed_unfollow(redis_of(base)->feed, follower);
+}
+
+static bool log_ready(struct roomlog *base)
+{
+    return redis_of(base)->state == READY;
+}
+
+/* --- life ----------------------------------------------------------------------------------- */
+
+static void on_feed_closed(void *arg)
+{
+    struct redis_log *log = arg;
+    redis_url_fini(&log->url);
+    free((char *)log->prefix.p);
+    free(log);
+}
+
+/* The feed goes last: a probe's write may have been on its way through the appends, and reads ask
+ * the feed how large entries are. */
+static void on_part_closed(void *arg)
+{
+    struct redis_log *log = arg;
+    if (--log->open == 0)
+        redis_feed_close(log->feed);
+}
+
+static void log_close(struct roomlog *base)
+{
+    struct redis_log *log = redis_of(base);
+    metrics_set(log->metrics, M_LOG_READY, 0);
+    log->closing = true;
+    redis_appends_close(log->appends);
+    redis_reads_close(log->reads);
+}
+
+static const struct roomlog_ops log_ops = {.append = log_append,
+                                           .cancel_append = log_cancel_append,
+                                           .read = log_read,
+                                           .cancel_read = log_cancel_read,
+                                           .follow = log_follow,
+                                           .unfollow = log_unfollow,
+                                           .ready = log_ready,
+                                           .close = log_close};
+
+static const struct redis_appends_ops appends_ops = {
+    .up = on_appends_up, .down = on_down, .closed = on_part_closed};
+static const struct redis_reads_ops reads_ops = {
+    .up = on_reads_up, .down = on_down, .closed = on_part_closed};
+
+bool roomlog_redis_url_valid(const char *url, char *reason, size_t cap)
+{
+    struct redis_url parsed;
+    bool valid = redis_url_parse(url, &parsed, reason, cap);
+    redis_url_fini(&parsed);
+    return valid;
+}
+
+bool roomlog_redis_prefix_valid(const char *prefix, char *reason, size_t cap)
+{
+    const char *wrong = NULL;
+    if (strlen(prefix) > PREFIX_MAX)
+        wrong = "a prefix has at most 128 bytes";
+    else if (strpbrk(prefix, "{}") != NULL)
+        wrong = "a prefix has no braces";
+    if (wrong != NULL)
+        (void)snprintf(reason, cap, "%s", wrong);
+    return wrong == NULL;
+}
+
+struct roomlog *roomlog_redis_create(struct loop *loop, struct metrics *metrics,
+                                     const struct roomlog_redis_config *config)
+{
+    struct redis_url url;
+    char reason[REASON_MAX];
+    if (!roomlog_redis_prefix_valid(config->prefix, reason, sizeof(reason)) ||
+        !redis_url_parse(config->url, &url, reason, sizeof(reason)))
+        return NULL;
+
+    struct redis_log *log = xalloc_zero(sizeof(*log));
+    log->log.ops = &log_ops;
+    log->log.max_entries = config->max_entries;
+    log->metrics = metrics;
+    log->url = url;
+    redis_url_address(&url, log->address, sizeof(log->address));
+    log->prefix = (struct str){xalloc_str(str_from(config->prefix)), strlen(config->prefix)};
+
+    const struct redis_appends_config appends = {.url = &log->url,
+                                                 .max_entries = config->max_entries,
+                                                 .max_age_ms = config->max_age_ms,
+                                                 .dedupe_ms = config->dedupe_ms,
+                                                 .connect_ms = config->connect_ms,
+                                                 .command_ms = config->command_ms,
+                                                 .max_in_flight = config->max_appends};
+    const struct redis_reads_config reads = {.url = &log->url,
+                                             .connect_ms = config->connect_ms,
+                                             .command_ms = config->command_ms,
+                                             .max_in_flight = config->max_reads};
+    const struct redis_bell_config bell = {.url = &log->url,
+                                           .live = config->live,
+                                           .connect_ms = config->connect_ms,
+                                           .command_ms = config->command_ms,
+                                           .owner = log,
+                                           .health = on_health,
+                                           .write = on_write};
+    log->feed = redis_feed_open(loop, metrics, &bell, config->poll_ms, on_feed_closed, log);
+    log->appends = redis_appends_open(loop, metrics, &appends, &appends_ops, log);
+    log->reads = redis_reads_open(loop, metrics, log->feed, &reads, &reads_ops, log);
+    log->open = 2;
+    return &log->log;
+}

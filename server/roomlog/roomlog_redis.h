@@ -1,0 +1,44 @@
+/* roomlog_redis.h - the log on Redis: a Stream a room, `<prefix><name>` (prefix "room:").
+ *
+ * Fields `type` and `data` (JSON text), and where there is one `from`, `ref`, `key`. A plain XADD
+ * by any other program is a first-class publish and is delivered live. Any Redis >= 6.2.
+ *
+ * The live feed is a doorbell and a pull: see redis_feed.h.
+ */
+#ifndef ROOMLOG_ROOMLOG_REDIS_H
+#define ROOMLOG_ROOMLOG_REDIS_H
+
+#include "base/loop.h"
+#include "base/metrics.h"
+#include "roomlog/roomlog.h"
+
+enum roomlog_redis_live { ROOMLOG_REDIS_AUTO, ROOMLOG_REDIS_TRACKING, ROOMLOG_REDIS_POLL };
+
+struct roomlog_redis_config {
+    const char *url;    /* redis://[user:password@]host[:port][/db] or unix:///path[?db=N] */
+    const char *prefix; /* of the rooms' keys */
+    enum roomlog_redis_live live;
+    uint64_t poll_ms;     /* between two reads of each room, where nothing rings */
+    uint64_t max_entries; /* MAXLEN ~; 0: not trimmed by count */
+    uint64_t max_age_ms;  /* MINID ~ at each append; 0: not trimmed by age */
+    uint64_t dedupe_ms;   /* how long a ref is remembered; 0: not at all */
+    uint64_t connect_ms;  /* a connection attempt may take */
+    uint64_t command_ms;  /* a command may take before its connection is given up */
+    size_t max_appends;   /* in flight */
+    size_t max_reads;     /* in flight, of replays */
+};
+
+/* Checks a URL without connecting. False: reason (at most cap bytes with its NUL) says what is
+ * wrong. */
+bool roomlog_redis_url_valid(const char *url, char *reason, size_t cap);
+
+/* At most 128 bytes, without braces: those would move what belongs to a room (its refs) into
+ * another slot of a cluster than the room. False: as above. */
+bool roomlog_redis_prefix_valid(const char *prefix, char *reason, size_t cap);
+
+/* Returns owned, NULL where the URL or the prefix is invalid; connects in the background, again and
+ * again. Keeps loop and metrics; copies config. */
+struct roomlog *roomlog_redis_create(struct loop *loop, struct metrics *metrics,
+                                     const struct roomlog_redis_config *config);
+
+#endif
