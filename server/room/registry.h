@@ -1,0 +1,55 @@
+/* registry.h - the node's open rooms, by name: where sessions come in.
+ *
+ * The first join opens a room, and it stays open for a while after the last member has left, so
+ * that a client which reconnects finds its feed running. Holds what all rooms share: the replay and
+ * the packet account.
+ *
+ * Always true: no more than max_rooms are open. Where a new one is wanted at the limit, the one
+ * that has stood empty longest is closed for it.
+ */
+#ifndef ROOM_REGISTRY_H
+#define ROOM_REGISTRY_H
+
+#include "base/strmap.h"
+#include "room/replay.h"
+
+struct registry_limits {
+    size_t max_rooms;
+    uint64_t linger_ms; /* how long an empty room stays open */
+    struct replay_limits replay;
+};
+
+struct registry {
+    struct loop *loop;
+    struct roomlog *log;
+    struct metrics *metrics;
+    struct registry_limits limits;
+    struct packet_account packets;
+    struct strmap rooms;
+    struct list empty; /* the one that has been so longest is first */
+    struct replay replay;
+};
+
+/* All pointers are kept. */
+void registry_init(struct registry *registry, struct loop *loop, struct roomlog *log,
+                   struct metrics *metrics, const struct registry_limits *limits);
+/* Closes every room. Nobody may be in one, and no packet may be left: asserted. */
+void registry_fini(struct registry *registry);
+
+/* Joins: see replay_start for from, after and newest, room.h for what member is told. The name must
+ * be valid. RD_EUNAVAIL: the log is away; RD_ETOOBIG: too many rooms are open. */
+RD_MUST_USE enum rd_err registry_join(struct registry *registry, struct str name,
+                                      struct room_member *member, enum roomlog_from from,
+                                      struct stream_id after, uint32_t newest);
+/* Begins again in the room where member is: what it was sent before is of no account. */
+void registry_rejoin(struct registry *registry, struct room_member *member, enum roomlog_from from,
+                     struct stream_id after, uint32_t newest);
+/* Harmless for a member that is OUT. */
+void registry_leave(struct registry *registry, struct room_member *member);
+/* The member's socket is below low water. */
+void registry_resume(struct registry *registry, struct room_member *member);
+
+/* An open room, or NULL. Borrowed until the next turn. */
+struct room *registry_find(const struct registry *registry, struct str name);
+
+#endif

@@ -1,0 +1,66 @@
+/* replay.h - walks members from their cursors to the live edge, page by page: the seam.
+ *
+ * A member that replays asks for the page after the last entry it was sent, if its socket is below
+ * low water; the entries go out; and it asks again. The walk ends, and the member is live, when a
+ * page has reached the end of the log and what the feed brought meanwhile (the pending list) chains
+ * to it, or the pending list chains to it even earlier.
+ *
+ * Where a page ends is known from the log, where the feed stands from the room; that both meet is
+ * proved by `prev`, or by the order of events: a page that was asked for when the feed stood at P,
+ * and reached the end of the log, has everything up to P.
+ *
+ * For the whole node at most in_flight pages are being read at a time, taken from the rooms in
+ * turn: more would make live entries wait behind them. Members of a room that want the same page
+ * share one read and its packets.
+ *
+ * Always true: a member that replays waits for exactly one of: its room's feed to start, a fetch,
+ * its retry timer, or (none of these) replay_resume.
+ */
+#ifndef ROOM_REPLAY_H
+#define ROOM_REPLAY_H
+
+#include "room/room.h"
+
+struct replay_limits {
+    size_t page_entries;
+    size_t page_bytes;
+    size_t in_flight;        /* pages being read at a time */
+    uint64_t start_limit_ms; /* how long a join waits, at most, for the room's feed to start */
+};
+
+struct replay {
+    struct loop *loop;
+    struct roomlog *log;
+    struct packet_account *packets;
+    struct metrics *metrics;
+    struct replay_limits limits;
+    struct list rooms; /* those with fetches to be asked for, in turn */
+    size_t in_flight;
+    struct loop_task pump;
+    struct loop_timer again; /* runs after the log said that it is busy */
+};
+
+/* All pointers are kept. */
+void replay_init(struct replay *replay, struct loop *loop, struct roomlog *log,
+                 struct packet_account *packets, struct metrics *metrics,
+                 const struct replay_limits *limits);
+void replay_fini(struct replay *replay);
+
+/* Begins: member has just entered its room. from ROOMLOG_AFTER: after is its cursor. newest: bounds
+ * a fresh start, now (ROOMLOG_NEWEST) or after a resync; 0: unbounded. Everything is told through
+ * member's ops, later. */
+void replay_start(struct replay *replay, struct room_member *member, enum roomlog_from from,
+                  struct stream_id after, uint32_t newest);
+/* A live member must read the log again: after the last that it was sent. */
+void replay_again(struct replay *replay, struct room_member *member);
+/* Forgets the member, which is about to leave its room. */
+void replay_stop(struct replay *replay, struct room_member *member);
+/* Its socket is below low water again. Harmless for a member that waits for something else. */
+void replay_resume(struct replay *replay, struct room_member *member);
+
+/* The room's feed has started. */
+void replay_room_started(struct replay *replay, struct room *room);
+/* The room is about to be destroyed; it has no members any more. */
+void replay_room_gone(struct replay *replay, struct room *room);
+
+#endif
