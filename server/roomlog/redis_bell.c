@@ -238,27 +238,30 @@ static void link_refused(struct redis_bell *bell, const struct redisReply *reply
     bell->config.health(bell->config.owner, false, text);
 }
 
+/* May the linking go on? Where Redis said no, that has been dealt with. */
+static bool link_accepted(struct redis_bell *bell, const struct redisReply *reply)
+{
+    if (reply == NULL || bell->state != LINKING)
+        return false;
+    if (redis_reply_err(reply) == RD_OK)
+        return true;
+    link_refused(bell, reply);
+    return false;
+}
+
 static void on_tracking(struct redis_command *command, const struct redisReply *reply)
 {
     struct redis_bell *bell = RD_CONTAINER(command, struct redis_bell, link);
-    if (reply == NULL || bell->state != LINKING)
+    if (!link_accepted(bell, reply))
         return;
-    if (redis_reply_err(reply) != RD_OK) {
-        link_refused(bell, reply);
-        return;
-    }
     open_for_reads(bell, LINKED);
 }
 
 static void on_subscribed(struct redis_command *command, const struct redisReply *reply)
 {
     struct redis_bell *bell = RD_CONTAINER(command, struct redis_bell, link);
-    if (reply == NULL || bell->state != LINKING)
+    if (!link_accepted(bell, reply))
         return;
-    if (redis_reply_err(reply) != RD_OK) {
-        link_refused(bell, reply);
-        return;
-    }
     char id[24];
     (void)snprintf(id, sizeof(id), "%" PRIu64, bell->bell_id);
     const struct str words[] = {STR("CLIENT"), STR("TRACKING"), STR("ON"), STR("REDIRECT"),
