@@ -51,6 +51,13 @@ static void note_time(struct session *s)
         s->queued_since_ms = loop_now_ms(s->host->loop);
 }
 
+/* After each push. */
+static void note_queued(struct session *s)
+{
+    session_host_check_budget(s->host);
+    s->ops->want_write(s->conn);
+}
+
 static bool stands(struct session *s)
 {
     uint64_t stood_ms = loop_now_ms(s->host->loop) - s->queued_since_ms;
@@ -63,8 +70,7 @@ static bool queue(struct session *s, struct packet *p)
     note_time(s);
     if (outq_push(&s->outq, p, s->pending.bytes) == OUTQ_OVER)
         return false;
-    session_host_check_budget(s->host);
-    s->ops->want_write(s->conn);
+    note_queued(s);
     return true;
 }
 
@@ -111,8 +117,7 @@ void session_push_replayed(struct session *s, struct packet *p)
 {
     note_time(s);
     outq_push_replay(&s->outq, p);
-    session_host_check_budget(s->host);
-    s->ops->want_write(s->conn);
+    note_queued(s);
 }
 
 void session_push_text(struct session *s, const char *text, size_t len)
