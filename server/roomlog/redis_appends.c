@@ -170,7 +170,7 @@ static struct str ref_key(const struct request *request)
     return (struct str){text, len};
 }
 
-static void on_answer(struct redis_command *command, const struct redisReply *reply);
+static void on_answer(struct redis_command *command, const struct redis_reply *reply);
 
 /* reload: with the script ahead. */
 static bool request_send(struct request *request, bool reload)
@@ -219,7 +219,7 @@ static bool request_send(struct request *request, bool reload)
     return sent;
 }
 
-static void on_answer(struct redis_command *command, const struct redisReply *reply)
+static void on_answer(struct redis_command *command, const struct redis_reply *reply)
 {
     struct request *request = RD_CONTAINER(command, struct request, command);
     struct stream_id id = STREAM_ID_ZERO;
@@ -248,7 +248,7 @@ static void on_answer(struct redis_command *command, const struct redisReply *re
 /* --- the connection ------------------------------------------------------------------------- */
 
 /* SCRIPT LOAD's answer is the script's digest. */
-static void on_loaded(struct redis_command *command, const struct redisReply *reply)
+static void on_loaded(struct redis_command *command, const struct redis_reply *reply)
 {
     struct redis_appends *appends = RD_CONTAINER(command, struct redis_appends, load);
     if (reply == NULL)

@@ -131,7 +131,7 @@ static void probe_not_heard(struct redis_bell *bell)
     bell->config.health(bell->config.owner, true, "");
 }
 
-static void on_written(struct redis_command *command, const struct redisReply *reply)
+static void on_written(struct redis_command *command, const struct redis_reply *reply)
 {
     struct redis_bell *bell = RD_CONTAINER(command, struct redis_bell, probe_command);
     if (bell->closing)
@@ -152,7 +152,7 @@ static void on_written(struct redis_command *command, const struct redisReply *r
     }
 }
 
-static void on_read(struct redis_command *command, const struct redisReply *reply)
+static void on_read(struct redis_command *command, const struct redis_reply *reply)
 {
     struct redis_bell *bell = RD_CONTAINER(command, struct redis_bell, probe_command);
     if (bell->closing)
@@ -225,7 +225,7 @@ static void open_for_reads(struct redis_bell *bell, enum state state)
 }
 
 /* Redis won't link us, or not now. */
-static void link_refused(struct redis_bell *bell, const struct redisReply *reply)
+static void link_refused(struct redis_bell *bell, const struct redis_reply *reply)
 {
     char text[REASON_MAX] = "tracking got an answer that it does not have";
     bool error = redis_reply_error_text(reply, text, sizeof(text));
@@ -239,7 +239,7 @@ static void link_refused(struct redis_bell *bell, const struct redisReply *reply
 }
 
 /* May the linking go on? Where Redis said no, that has been dealt with. */
-static bool link_accepted(struct redis_bell *bell, const struct redisReply *reply)
+static bool link_accepted(struct redis_bell *bell, const struct redis_reply *reply)
 {
     if (reply == NULL || bell->state != LINKING)
         return false;
@@ -249,7 +249,7 @@ static bool link_accepted(struct redis_bell *bell, const struct redisReply *repl
     return false;
 }
 
-static void on_tracking(struct redis_command *command, const struct redisReply *reply)
+static void on_tracking(struct redis_command *command, const struct redis_reply *reply)
 {
     struct redis_bell *bell = RD_CONTAINER(command, struct redis_bell, link);
     if (!link_accepted(bell, reply))
@@ -257,7 +257,7 @@ static void on_tracking(struct redis_command *command, const struct redisReply *
     open_for_reads(bell, LINKED);
 }
 
-static void on_subscribed(struct redis_command *command, const struct redisReply *reply)
+static void on_subscribed(struct redis_command *command, const struct redis_reply *reply)
 {
     struct redis_bell *bell = RD_CONTAINER(command, struct redis_bell, link);
     if (!link_accepted(bell, reply))
@@ -271,7 +271,7 @@ static void on_subscribed(struct redis_command *command, const struct redisReply
         lose_both(bell, "the live connection was lost");
 }
 
-static void on_id(struct redis_command *command, const struct redisReply *reply)
+static void on_id(struct redis_command *command, const struct redis_reply *reply)
 {
     struct redis_bell *bell = RD_CONTAINER(command, struct redis_bell, link);
     long long id = 0;
@@ -325,7 +325,7 @@ static void hear(struct redis_bell *bell)
         probe_heard(bell);
 }
 
-static void on_push(void *arg, const struct redisReply *reply)
+static void on_push(void *arg, const struct redis_reply *reply)
 {
     struct redis_bell *bell = arg;
     size_t count = 0;

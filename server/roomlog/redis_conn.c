@@ -206,7 +206,7 @@ bool redis_conn_send(struct redis_conn *conn, struct redis_command *command,
 
 /* --- in ------------------------------------------------------------------------------------- */
 
-static void answer(struct redis_conn *conn, const struct redisReply *reply)
+static void answer(struct redis_conn *conn, const struct redis_reply *reply)
 {
     if (list_empty(&conn->sent)) {
         if (conn->ops->push != NULL && conn->state == UP) {
@@ -262,7 +262,7 @@ static void read_some(struct redis_conn *conn)
 
 static void greet_next(struct redis_conn *conn);
 
-static void on_greeted(struct redis_command *command, const struct redisReply *reply)
+static void on_greeted(struct redis_command *command, const struct redis_reply *reply)
 {
     struct redis_conn *conn = RD_CONTAINER(command, struct redis_conn, greet);
     if (reply == NULL)

@@ -3,7 +3,7 @@
  * hiredis connects, formats commands and parses replies here, without ever blocking; who waits for
  * which answer is kept by us. (hiredis' own asynchronous layer has no timeouts, ends the
  * process where a reply comes that nobody asked for, and can't be freed inside its callbacks.)
- * Everybody else sees a reply only as an opaque struct redisReply that redis_reply.h can read.
+ * Everybody else sees a reply only as an opaque struct redis_reply that redis_reply.h can read.
  *
  *      +------------------ the pause is over -----------------+
  *      v                                                      |
@@ -33,7 +33,7 @@
 #include "protocol/str.h"
 #include "roomlog/redis_url.h"
 
-struct redisReply;
+struct redis_reply;
 struct redis_conn;
 struct redis_command;
 
@@ -44,7 +44,7 @@ enum {
 
 /* reply: the answer, which may be an error, borrowed; NULL: the outcome is unknown. The command may
  * be freed or sent again from here. */
-typedef void (*redis_command_fn)(struct redis_command *command, const struct redisReply *reply);
+typedef void (*redis_command_fn)(struct redis_command *command, const struct redis_reply *reply);
 
 /* One command under way, embedded in whoever sends it. Its owner fills in done and leaves the rest
  * alone. */
@@ -70,7 +70,7 @@ struct redis_conn_ops {
     void (*down)(void *arg, const char *reason);
     /* A reply that answers nothing, as subscribers get them. NULL: such a reply ends the
      * connection. */
-    void (*push)(void *arg, const struct redisReply *reply);
+    void (*push)(void *arg, const struct redis_reply *reply);
     /* After redis_conn_close, once: nothing is left. */
     void (*closed)(void *arg);
 };

@@ -209,7 +209,7 @@ static void go_wrong(struct room *room, struct stream_id head)
         on_greet(room);
 }
 
-static void on_error(struct room *room, const struct redisReply *reply, enum rd_err err)
+static void on_error(struct room *room, const struct redis_reply *reply, enum rd_err err)
 {
     bool wrong = room->state == WRONG;
     if (err == RD_EWRONGTYPE) {
@@ -235,7 +235,7 @@ static void on_error(struct room *room, const struct redisReply *reply, enum rd_
 }
 
 /* XINFO STREAM, of a room that starts or went wrong. */
-static void on_info(struct room *room, const struct redisReply *reply)
+static void on_info(struct room *room, const struct redis_reply *reply)
 {
     struct verdict_info info;
     size_t bytes;
@@ -258,7 +258,7 @@ static void on_info(struct room *room, const struct redisReply *reply)
     on_greet(room);
 }
 
-static void on_plain(struct room *room, const struct redisReply *reply)
+static void on_plain(struct room *room, const struct redis_reply *reply)
 {
     struct redis_reply_entries *scratch = &room->feed->scratch;
     if (!redis_reply_range(reply, REDIS_REPLY_ASCENDING, scratch)) {
@@ -275,7 +275,7 @@ static void on_plain(struct room *room, const struct redisReply *reply)
     tell_entries(room, 1);
 }
 
-static void on_exec(struct room *room, const struct redisReply *reply)
+static void on_exec(struct room *room, const struct redis_reply *reply)
 {
     struct redis_reply_entries *scratch = &room->feed->scratch;
     struct verdict_info info;
@@ -310,7 +310,7 @@ static enum redis_ask_how how_to_ask(const struct room *room)
     return room->by_script ? REDIS_ASK_SCRIPT : REDIS_ASK_MULTI;
 }
 
-static void on_answer(struct redis_command *command, const struct redisReply *reply)
+static void on_answer(struct redis_command *command, const struct redis_reply *reply)
 {
     struct room *room = RD_CONTAINER(command, struct room, read);
     struct redis_feed *feed = room->feed;

@@ -50,7 +50,7 @@ static enum redis_ask_how how_to_ask(const struct roomlog_read *read)
     return more ? REDIS_ASK_MULTI : REDIS_ASK_PLAIN;
 }
 
-static void on_answer(struct redis_command *command, const struct redisReply *reply);
+static void on_answer(struct redis_command *command, const struct redis_reply *reply);
 
 static enum redis_reply_order order_of(const struct roomlog_read *read)
 {
@@ -101,7 +101,7 @@ static void ask_again(struct request *request, enum redis_ask_how how)
         request_finish(request, RD_EUNAVAIL, NULL);
 }
 
-static void request_fail(struct request *request, const struct redisReply *reply, enum rd_err err)
+static void request_fail(struct request *request, const struct redis_reply *reply, enum rd_err err)
 {
     char text[REASON_MAX];
     if (redis_reply_error_text(reply, text, sizeof(text)))
@@ -192,7 +192,7 @@ static bool cut_newest(struct request *request, struct roomlog_page *page)
     return true;
 }
 
-static void on_exec(struct request *request, const struct redisReply *reply)
+static void on_exec(struct request *request, const struct redis_reply *reply)
 {
     struct redis_reply_entries *scratch = &request->reads->scratch;
     struct roomlog_page page = {.verdict = VERDICT_OK};
@@ -225,7 +225,7 @@ static void on_exec(struct request *request, const struct redisReply *reply)
     request_finish(request, RD_OK, &page);
 }
 
-static void on_info(struct request *request, const struct redisReply *reply)
+static void on_info(struct request *request, const struct redis_reply *reply)
 {
     struct roomlog_page page = {.verdict = VERDICT_OK, .at_end = true};
     size_t bytes;
@@ -237,7 +237,7 @@ static void on_info(struct request *request, const struct redisReply *reply)
     request_fail(request, reply, err == RD_OK ? RD_ELOG : err);
 }
 
-static void on_range(struct request *request, const struct redisReply *reply)
+static void on_range(struct request *request, const struct redis_reply *reply)
 {
     struct redis_reply_entries *scratch = &request->reads->scratch;
     struct roomlog_page page = {.verdict = VERDICT_OK};
@@ -254,7 +254,7 @@ static void on_range(struct request *request, const struct redisReply *reply)
     request_finish(request, RD_OK, &page);
 }
 
-static void on_answer(struct redis_command *command, const struct redisReply *reply)
+static void on_answer(struct redis_command *command, const struct redis_reply *reply)
 {
     struct request *request = RD_CONTAINER(command, struct request, command);
     if (reply == NULL || request->read == NULL)

@@ -1,3 +1,5 @@
+/* What the header keeps opaque is hiredis' own reply. */
+#define redis_reply redisReply
 #include "roomlog/redis_reply.h"
 
 #include "base/xalloc.h"
@@ -77,7 +79,7 @@ static bool wraps(struct str text, const char *word)
     return found != NULL && (found[-1] == ' ' || found[-1] == '-');
 }
 
-enum rd_err redis_reply_err(const struct redisReply *reply)
+enum rd_err redis_reply_err(const struct redis_reply *reply)
 {
     if (reply->type != REDIS_REPLY_ERROR)
         return RD_OK;
@@ -88,7 +90,7 @@ enum rd_err redis_reply_err(const struct redisReply *reply)
     return RD_ELOG;
 }
 
-bool redis_reply_error_text(const struct redisReply *reply, char *dst, size_t cap)
+bool redis_reply_error_text(const struct redis_reply *reply, char *dst, size_t cap)
 {
     if (reply->type != REDIS_REPLY_ERROR)
         return false;
@@ -99,14 +101,14 @@ bool redis_reply_error_text(const struct redisReply *reply, char *dst, size_t ca
     return true;
 }
 
-bool redis_reply_is(const struct redisReply *reply, const char *code)
+bool redis_reply_is(const struct redis_reply *reply, const char *code)
 {
     return reply->type == REDIS_REPLY_ERROR && begins_with(text_of(reply), code);
 }
 
 /* --- small answers -------------------------------------------------------------------------- */
 
-bool redis_reply_integer(const struct redisReply *reply, long long *out_integer)
+bool redis_reply_integer(const struct redis_reply *reply, long long *out_integer)
 {
     if (reply->type != REDIS_REPLY_INTEGER)
         return false;
@@ -114,7 +116,7 @@ bool redis_reply_integer(const struct redisReply *reply, long long *out_integer)
     return true;
 }
 
-bool redis_reply_text(const struct redisReply *reply, struct str *out_text)
+bool redis_reply_text(const struct redis_reply *reply, struct str *out_text)
 {
     if (!is_text(reply))
         return false;
@@ -122,7 +124,7 @@ bool redis_reply_text(const struct redisReply *reply, struct str *out_text)
     return true;
 }
 
-bool redis_reply_appended(const struct redisReply *reply, struct stream_id *out_id,
+bool redis_reply_appended(const struct redis_reply *reply, struct stream_id *out_id,
                           bool *out_duplicate)
 {
     const redisReply *id = reply;
@@ -192,7 +194,7 @@ static bool entry_of(const redisReply *reply, struct roomlog_entry *out)
     return true;
 }
 
-bool redis_reply_range(const struct redisReply *reply, enum redis_reply_order order,
+bool redis_reply_range(const struct redis_reply *reply, enum redis_reply_order order,
                        struct redis_reply_entries *out_entries)
 {
     out_entries->count = 0;
@@ -271,7 +273,7 @@ static bool take_pair(struct str name, const redisReply *value, struct verdict_i
            (is_array(value) && value->elements == 2 && id_of(value->element[0], &info->first));
 }
 
-bool redis_reply_info(const struct redisReply *reply, struct verdict_info *out_info,
+bool redis_reply_info(const struct redis_reply *reply, struct verdict_info *out_info,
                       size_t *out_bytes)
 {
     struct verdict_info info = {.exists = false};
@@ -299,7 +301,7 @@ bool redis_reply_info(const struct redisReply *reply, struct verdict_info *out_i
     return true;
 }
 
-bool redis_reply_exec(const struct redisReply *reply, enum redis_reply_order order,
+bool redis_reply_exec(const struct redis_reply *reply, enum redis_reply_order order,
                       struct verdict_info *out_info, size_t *out_bytes,
                       struct redis_reply_entries *out_entries, enum rd_err *out_err)
 {
@@ -320,7 +322,7 @@ bool redis_reply_exec(const struct redisReply *reply, enum redis_reply_order ord
     return true;
 }
 
-bool redis_reply_exec_refused(const struct redisReply *reply)
+bool redis_reply_exec_refused(const struct redis_reply *reply)
 {
     return redis_reply_is(reply, "EXECABORT") || redis_reply_is(reply, "ERR EXEC without MULTI");
 }
@@ -328,7 +330,7 @@ bool redis_reply_exec_refused(const struct redisReply *reply)
 /* --- bells ---------------------------------------------------------------------------------- */
 
 /* ["message", "__redis__:invalidate", [key, ...]], or nil in place of the keys. */
-enum redis_reply_bell redis_reply_bell(const struct redisReply *reply, size_t *out_count)
+enum redis_reply_bell redis_reply_bell(const struct redis_reply *reply, size_t *out_count)
 {
     *out_count = 0;
     if (!is_array(reply) || reply->elements != 3 || !is_text(reply->element[0]) ||
@@ -346,7 +348,7 @@ enum redis_reply_bell redis_reply_bell(const struct redisReply *reply, size_t *o
     return REDIS_REPLY_KEYS;
 }
 
-struct str redis_reply_bell_key(const struct redisReply *reply, size_t at)
+struct str redis_reply_bell_key(const struct redis_reply *reply, size_t at)
 {
     return text_of(reply->element[2]->element[at]);
 }

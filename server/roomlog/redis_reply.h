@@ -2,7 +2,7 @@
  * fuzzed.
  *
  * The only file beside redis_conn and redis_dial that knows hiredis: to everybody else a reply is
- * an opaque struct redisReply, good for the callback that brought it. What is found in one borrows
+ * an opaque struct redis_reply, good for the callback that brought it. What is found in one borrows
  * from it.
  *
  * Nothing here trusts a reply's shape: whatever isn't as documented is refused as a whole.
@@ -13,7 +13,7 @@
 #include "base/rd.h"
 #include "roomlog/roomlog.h"
 
-struct redisReply;
+struct redis_reply;
 
 /* Entries of one reply, in memory that is used again for the next. Zeroed: empty. */
 struct redis_reply_entries {
@@ -25,20 +25,20 @@ struct redis_reply_entries {
 void redis_reply_entries_fini(struct redis_reply_entries *entries);
 
 /* RD_OK where it isn't an error; else what that error means for whoever asked. */
-enum rd_err redis_reply_err(const struct redisReply *reply);
+enum rd_err redis_reply_err(const struct redis_reply *reply);
 
 /* Is it an error? Its text, as far as it fits into cap bytes with the NUL, without control
  * characters. */
-bool redis_reply_error_text(const struct redisReply *reply, char *dst, size_t cap);
+bool redis_reply_error_text(const struct redis_reply *reply, char *dst, size_t cap);
 
 /* "NOSCRIPT", "WRONGTYPE", ...: does an error begin with this word? */
-bool redis_reply_is(const struct redisReply *reply, const char *code);
+bool redis_reply_is(const struct redis_reply *reply, const char *code);
 
-bool redis_reply_integer(const struct redisReply *reply, long long *out_integer);
-bool redis_reply_text(const struct redisReply *reply, struct str *out_text);
+bool redis_reply_integer(const struct redis_reply *reply, long long *out_integer);
+bool redis_reply_text(const struct redis_reply *reply, struct str *out_text);
 
 /* An append's answer: XADD's id, or the script's [id, duplicate]. */
-bool redis_reply_appended(const struct redisReply *reply, struct stream_id *out_id,
+bool redis_reply_appended(const struct redis_reply *reply, struct stream_id *out_id,
                           bool *out_duplicate);
 
 /* An answer of XINFO STREAM, the error for a missing key included. *out_bytes is set to what the
@@ -46,7 +46,7 @@ bool redis_reply_appended(const struct redisReply *reply, struct stream_id *out_
  *
  * Redis before 7.0 doesn't record `added` and `max_deleted`: they become UINT64_MAX and the highest
  * id, so that nothing is ever held to be complete that may not be. */
-bool redis_reply_info(const struct redisReply *reply, struct verdict_info *out_info,
+bool redis_reply_info(const struct redis_reply *reply, struct verdict_info *out_info,
                       size_t *out_bytes);
 
 enum redis_reply_order { REDIS_REPLY_ASCENDING, REDIS_REPLY_DESCENDING };
@@ -54,18 +54,18 @@ enum redis_reply_order { REDIS_REPLY_ASCENDING, REDIS_REPLY_DESCENDING };
 /* XRANGE's answer, or XREVRANGE's (DESCENDING), always oldest first afterwards. Each entry's prev
  * is the id before it, the first's is unknown. Fields that we don't know are left out; of equal
  * ones the first counts. */
-bool redis_reply_range(const struct redisReply *reply, enum redis_reply_order order,
+bool redis_reply_range(const struct redis_reply *reply, enum redis_reply_order order,
                        struct redis_reply_entries *out_entries);
 
 /* The answers inside EXEC's: of XINFO STREAM and of XRANGE or XREVRANGE. False where EXEC was
  * refused; then, or where a part is an error, *out_err is set. A missing key is no error. */
-bool redis_reply_exec(const struct redisReply *reply, enum redis_reply_order order,
+bool redis_reply_exec(const struct redis_reply *reply, enum redis_reply_order order,
                       struct verdict_info *out_info, size_t *out_bytes,
                       struct redis_reply_entries *out_entries, enum rd_err *out_err);
 
 /* Was what stands between MULTI and EXEC, or MULTI itself, refused? Then a script may still be
  * served. */
-bool redis_reply_exec_refused(const struct redisReply *reply);
+bool redis_reply_exec_refused(const struct redis_reply *reply);
 
 enum redis_reply_bell {
     REDIS_REPLY_NO_BELL, /* something else */
@@ -74,7 +74,7 @@ enum redis_reply_bell {
 };
 
 /* A message of __redis__:invalidate. The keys: see redis_reply_bell_key. */
-enum redis_reply_bell redis_reply_bell(const struct redisReply *reply, size_t *out_count);
-struct str redis_reply_bell_key(const struct redisReply *reply, size_t at);
+enum redis_reply_bell redis_reply_bell(const struct redis_reply *reply, size_t *out_count);
+struct str redis_reply_bell_key(const struct redis_reply *reply, size_t at);
 
 #endif

@@ -4,6 +4,7 @@
  * replies. Whatever is accepted keeps the promises that the feed rests on: ids only grow, each
  * entry is chained to the one before it, a log that is empty has no first entry.
  */
+#define redis_reply redisReply
 #include "roomlog/redis_reply.h"
 
 #include <hiredis/hiredis.h>

@@ -1,3 +1,4 @@
+#define redis_reply redisReply
 #include "roomlog/redis_reply.h"
 
 #include "tests/lib/suite.h"
