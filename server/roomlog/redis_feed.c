@@ -42,11 +42,12 @@ static const unsigned moves[STATES] = {
 
 struct room {
     struct redis_feed *feed;
+    struct redis_feed_lane *lane;
     struct str key; /* owned */
     enum state state;
-    struct list link;  /* in feed->rooms */
-    struct list queue; /* in feed->dirty, later or denied; alone while it needn't be read */
-    bool dirty;        /* it is in feed->dirty, and keeps its place there */
+    struct list link;  /* in lane->rooms */
+    struct list queue; /* in lane->dirty, later or denied; alone while it needn't be read */
+    bool dirty;        /* it is in lane->dirty, and keeps its place there */
 
     struct redis_followers followers;
     bool busy;              /* an answer is on the stack: not freed meanwhile */
@@ -60,6 +61,7 @@ struct room {
     size_t asked; /* COUNT of the read under way */
     size_t entry_bytes;
     struct redis_command read;
+    struct redis_feed_lane *via; /* of the read under way */
 };
 
 /* Rooms to be read once the timer has run. */
@@ -69,21 +71,29 @@ struct later {
     struct loop_timer timer;
 };
 
+struct redis_feed_lane {
+    struct redis_feed *feed;
+    struct list link; /* in feed->lanes */
+    struct redis_bell *bell;
+    void (*closed)(void *arg);
+    void *arg;
+
+    struct list rooms; /* the longest ago audited first */
+    size_t count;      /* of these */
+    struct list dirty; /* to be read, in this order */
+    size_t reading;
+    struct loop_timer tick; /* polls or audits */
+};
+
 struct redis_feed {
     struct loop *loop;
     struct metrics *metrics;
-    void (*closed)(void *arg);
-    void *arg;
-    struct redis_bell *bell;
     uint64_t poll_ms;
 
     struct strmap map; /* key to room */
-    struct list rooms; /* the longest ago audited first */
-    struct list dirty; /* to be read, in this order */
+    struct list lanes;
     struct later later;
     struct later denied;
-    size_t reading;
-    struct loop_timer tick; /* polls or audits */
     struct redis_reply_entries scratch;
 };
 
@@ -93,7 +103,7 @@ static void move(struct room *room, enum state state)
     room->state = state;
 }
 
-static void pump(struct redis_feed *feed);
+static void pump(struct redis_feed_lane *lane);
 
 /* --- rooms ---------------------------------------------------------------------------------- */
 
@@ -121,15 +131,15 @@ static void soil(struct room *room)
         return;
     room->dirty = true;
     list_remove(&room->queue);
-    list_push_back(&room->feed->dirty, &room->queue);
+    list_push_back(&room->lane->dirty, &room->queue);
 }
 
 static void soil_all(void *arg)
 {
-    struct redis_feed *feed = arg;
-    list_for_each_safe (it, after, &feed->rooms)
+    struct redis_feed_lane *lane = arg;
+    list_for_each_safe (it, after, &lane->rooms)
         soil(LIST_ITEM(it, struct room, link));
-    pump(feed);
+    pump(lane);
 }
 
 static void on_later(void *arg)
@@ -137,7 +147,8 @@ static void on_later(void *arg)
     struct later *later = arg;
     while (!list_empty(&later->rooms))
         soil(LIST_ITEM(later->rooms.next, struct room, queue));
-    pump(later->feed);
+    list_for_each_safe (it, after, &later->feed->lanes)
+        pump(LIST_ITEM(it, struct redis_feed_lane, link));
 }
 
 /* Redis couldn't just now, or wouldn't. */
@@ -313,13 +324,13 @@ static enum redis_ask_how how_to_ask(const struct room *room)
 static void on_answer(struct redis_command *command, const struct redis_reply *reply)
 {
     struct room *room = RD_CONTAINER(command, struct room, read);
-    struct redis_feed *feed = room->feed;
+    struct redis_feed_lane *lane = room->via;
     bool changed = room->changed || reply == NULL;
-    feed->reading--;
+    lane->reading--;
     room->reading = false;
     room->changed = false;
     if (release(room)) {
-        pump(feed);
+        pump(lane);
         return;
     }
     if (changed)
@@ -337,7 +348,7 @@ static void on_answer(struct redis_command *command, const struct redis_reply *r
     }
     room->busy = false;
     (void)release(room);
-    pump(feed);
+    pump(lane);
 }
 
 /* --- asking --------------------------------------------------------------------------------- */
@@ -348,7 +359,7 @@ static size_t count_for(const struct room *room)
     return count > COUNT_MAX ? COUNT_MAX : count == 0 ? 1 : count;
 }
 
-static bool ask(struct room *room)
+static bool ask(struct room *room, struct redis_feed_lane *lane)
 {
     struct redis_ask ask;
     room->asked = count_for(room) + 1;
@@ -361,20 +372,21 @@ static bool ask(struct room *room)
                                                   .order = REDIS_REPLY_ASCENDING,
                                                   .from = room->cursor,
                                                   .count = room->asked});
-    return redis_bell_read(room->feed->bell, &room->read, ask.commands, ask.count);
+    return redis_bell_read(lane->bell, &room->read, ask.commands, ask.count);
 }
 
-static void pump(struct redis_feed *feed)
+static void pump(struct redis_feed_lane *lane)
 {
-    while (feed->reading < READS_MAX && !list_empty(&feed->dirty)) {
-        struct room *room = LIST_ITEM(feed->dirty.next, struct room, queue);
-        if (!ask(room))
+    while (lane->reading < READS_MAX && !list_empty(&lane->dirty)) {
+        struct room *room = LIST_ITEM(lane->dirty.next, struct room, queue);
+        if (!ask(room, lane))
             return; /* `open` will pump */
         list_remove(&room->queue);
         room->dirty = false;
         room->reading = true;
-        feed->reading++;
-        metrics_inc(feed->metrics, M_FEED_READS);
+        room->via = lane;
+        lane->reading++;
+        metrics_inc(lane->feed->metrics, M_FEED_READS);
     }
 }
 
@@ -382,78 +394,92 @@ static void pump(struct redis_feed *feed)
 
 static void on_tick(void *arg)
 {
-    struct redis_feed *feed = arg;
-    bool proven = redis_bell_proven(feed->bell);
-    loop_timer_start(feed->loop, &feed->tick, proven ? AUDIT_EVERY_MS : feed->poll_ms, on_tick,
-                     feed);
+    struct redis_feed_lane *lane = arg;
+    bool proven = redis_bell_proven(lane->bell);
+    loop_timer_start(lane->feed->loop, &lane->tick, proven ? AUDIT_EVERY_MS : lane->feed->poll_ms,
+                     on_tick, lane);
     if (!proven) {
-        soil_all(feed);
+        soil_all(lane);
         return;
     }
-    for (size_t left = (feed->map.count + AUDIT_PARTS - 1) / AUDIT_PARTS; left != 0; left--) {
-        struct list *link = list_pop_front(&feed->rooms);
-        list_push_back(&feed->rooms, link);
+    for (size_t left = (lane->count + AUDIT_PARTS - 1) / AUDIT_PARTS; left != 0; left--) {
+        struct list *link = list_pop_front(&lane->rooms);
+        list_push_back(&lane->rooms, link);
         soil(LIST_ITEM(link, struct room, link));
     }
-    pump(feed);
+    pump(lane);
 }
 
 static void on_open(void *arg)
 {
-    struct redis_feed *feed = arg;
-    loop_timer_start(feed->loop, &feed->tick, feed->poll_ms, on_tick, feed);
-    soil_all(feed);
+    struct redis_feed_lane *lane = arg;
+    loop_timer_start(lane->feed->loop, &lane->tick, lane->feed->poll_ms, on_tick, lane);
+    soil_all(lane);
 }
 
 static void on_rung(void *arg, struct str key)
 {
-    struct redis_feed *feed = arg;
-    struct room *room = strmap_find(&feed->map, key);
+    struct redis_feed_lane *lane = arg;
+    struct room *room = strmap_find(&lane->feed->map, key);
     if (room == NULL)
         return; /* nobody follows it any more */
     soil(room);
-    pump(feed);
+    pump(room->lane);
 }
 
 /* --- following ------------------------------------------------------------------------------ */
 
-static struct room *room_create(struct redis_feed *feed, struct str key)
+static void enter(struct room *room, struct redis_feed_lane *lane)
+{
+    room->lane = lane;
+    lane->count++;
+    list_push_back(&lane->rooms, &room->link);
+}
+
+static void leave(struct room *room)
+{
+    room->lane->count--;
+    list_remove(&room->link);
+}
+
+static struct room *room_create(struct redis_feed_lane *lane, struct str key)
 {
     struct room *room = xalloc_zero(sizeof(*room));
-    room->feed = feed;
+    room->feed = lane->feed;
     room->key = (struct str){xalloc_str(key), key.len};
     room->state = STARTING;
     room->entry_bytes = FIRST_GUESS_BYTES;
     list_init(&room->link);
     list_init(&room->queue);
     redis_followers_init(&room->followers);
-    list_push_back(&feed->rooms, &room->link);
-    strmap_put(&feed->map, room->key, room);
+    strmap_put(&room->feed->map, room->key, room);
+    enter(room, lane);
     soil(room);
-    pump(feed);
+    pump(lane);
     return room;
 }
 
-void redis_feed_follow(struct redis_feed *feed, struct str key, struct roomlog_follower *follower)
+void redis_feed_follow(struct redis_feed_lane *lane, struct str key,
+                       struct roomlog_follower *follower)
 {
-    struct room *room = strmap_find(&feed->map, key);
+    struct room *room = strmap_find(&lane->feed->map, key);
     if (room == NULL)
-        room = room_create(feed, key);
+        room = room_create(lane, key);
     redis_followers_add(&room->followers, follower, room);
     if (room->state != STARTING)
-        loop_defer(feed->loop, &room->greet, on_greet, room);
+        loop_defer(lane->feed->loop, &room->greet, on_greet, room);
 }
 
-void redis_feed_unfollow(struct redis_feed *feed, struct roomlog_follower *follower)
+void redis_feed_unfollow(struct roomlog_follower *follower)
 {
     struct room *room = redis_followers_room(follower);
     redis_followers_remove(&room->followers, follower);
     if (room->followers.count != 0)
         return;
     loop_cancel(&room->greet);
-    list_remove(&room->link);
+    leave(room);
     list_remove(&room->queue);
-    (void)strmap_remove(&feed->map, room->key);
+    (void)strmap_remove(&room->feed->map, room->key);
     move(room, GONE);
     (void)release(room);
 }
@@ -475,48 +501,68 @@ void redis_feed_learn(struct redis_feed *feed, struct str key, size_t count, siz
 
 static void on_closed(void *arg)
 {
-    struct redis_feed *feed = arg;
-    void (*closed)(void *arg) = feed->closed;
-    void *closed_arg = feed->arg;
-    redis_reply_entries_fini(&feed->scratch);
-    strmap_fini(&feed->map);
-    free(feed);
+    struct redis_feed_lane *lane = arg;
+    void (*closed)(void *arg) = lane->closed;
+    void *closed_arg = lane->arg;
+    assert(lane->reading == 0);
+    list_remove(&lane->link);
+    free(lane);
     closed(closed_arg);
 }
 
 static const struct redis_bell_ops bell_ops = {
     .open = on_open, .rung = on_rung, .rung_all = soil_all, .closed = on_closed};
 
-struct redis_feed *redis_feed_open(struct loop *loop, struct metrics *metrics,
-                                   const struct redis_bell_config *config, uint64_t poll_ms,
-                                   void (*closed)(void *arg), void *arg)
+struct redis_feed_lane *redis_feed_lane_open(struct redis_feed *feed,
+                                             const struct redis_bell_config *config,
+                                             void (*closed)(void *arg), void *arg)
+{
+    struct redis_feed_lane *lane = xalloc_zero(sizeof(*lane));
+    lane->feed = feed;
+    lane->closed = closed;
+    lane->arg = arg;
+    list_init(&lane->rooms);
+    list_init(&lane->dirty);
+    list_init(&lane->link);
+    list_push_back(&feed->lanes, &lane->link);
+    lane->bell = redis_bell_open(feed->loop, feed->metrics, config, &bell_ops, lane);
+    return lane;
+}
+
+void redis_feed_lane_close(struct redis_feed_lane *lane)
+{
+    assert(lane->count == 0);
+    loop_timer_stop(lane->feed->loop, &lane->tick);
+    redis_bell_close(lane->bell);
+}
+
+void redis_feed_lane_probe(struct redis_feed_lane *lane)
+{
+    redis_bell_probe(lane->bell);
+}
+
+struct redis_feed *redis_feed_create(struct loop *loop, struct metrics *metrics, uint64_t poll_ms)
 {
     struct redis_feed *feed = xalloc_zero(sizeof(*feed));
     feed->loop = loop;
     feed->metrics = metrics;
-    feed->closed = closed;
-    feed->arg = arg;
     feed->poll_ms = poll_ms;
     strmap_init(&feed->map, loop_random(loop), loop_random(loop));
-    list_init(&feed->rooms);
-    list_init(&feed->dirty);
+    list_init(&feed->lanes);
     feed->later.feed = feed->denied.feed = feed;
     list_init(&feed->later.rooms);
     list_init(&feed->denied.rooms);
-    feed->bell = redis_bell_open(loop, metrics, config, &bell_ops, feed);
     return feed;
 }
 
-void redis_feed_close(struct redis_feed *feed)
+void redis_feed_destroy(struct redis_feed *feed)
 {
-    assert(feed->map.count == 0);
-    loop_timer_stop(feed->loop, &feed->tick);
+    if (feed == NULL)
+        return;
+    assert(feed->map.count == 0 && list_empty(&feed->lanes));
     loop_timer_stop(feed->loop, &feed->later.timer);
     loop_timer_stop(feed->loop, &feed->denied.timer);
-    redis_bell_close(feed->bell);
-}
-
-void redis_feed_probe(struct redis_feed *feed)
-{
-    redis_bell_probe(feed->bell);
+    redis_reply_entries_fini(&feed->scratch);
+    strmap_fini(&feed->map);
+    free(feed);
 }

@@ -10,8 +10,11 @@
  * lost connection, every room in turn as an audit. Reading twice costs little; entries at or below
  * the cursor are never delivered again.
  *
- * Always true: at most 64 reads are under way, each of a bounded number of entries that
- * shrinks where a room's entries are large; a room has at most one.
+ * There is one feed, and in it a lane for each Redis that holds rooms: its pair of connections
+ * (redis_bell.h), and the rooms that are read through it.
+ *
+ * Always true: a room is in one lane. At most 64 reads are under way through each, of a bounded
+ * number of entries that shrinks where a room's entries are large; a room has at most one.
  *
  * A key that holds something else than a stream is a room whose log is gone. One that we may not
  * read any more breaks the feed too, which goes on where it stood once we may again.
@@ -22,27 +25,32 @@
 #include "roomlog/redis_bell.h"
 
 struct redis_feed;
+struct redis_feed_lane;
 
-/* Returns owned, until redis_feed_close. Keeps loop and metrics. poll_ms: between two reads of a
- * room while no bell can be relied on. closed(arg) runs after redis_feed_close, once: nothing is
- * left. */
-struct redis_feed *redis_feed_open(struct loop *loop, struct metrics *metrics,
-                                   const struct redis_bell_config *config, uint64_t poll_ms,
-                                   void (*closed)(void *arg), void *arg);
+/* Returns owned. Keeps loop and metrics. poll_ms: between two reads of a room while no bell can be
+ * relied on. */
+struct redis_feed *redis_feed_create(struct loop *loop, struct metrics *metrics, uint64_t poll_ms);
+/* Nobody may follow any more, and no lane be left: asserted. NULL is fine. */
+void redis_feed_destroy(struct redis_feed *feed);
 
-/* Nobody may follow any more: asserted. As redis_bell_close. */
-void redis_feed_close(struct redis_feed *feed);
+/* Returns owned, until redis_feed_lane_close. config as redis_bell_open's. */
+struct redis_feed_lane *redis_feed_lane_open(struct redis_feed *feed,
+                                             const struct redis_bell_config *config,
+                                             void (*closed)(void *arg), void *arg);
+/* No room may be in it any more: asserted. As redis_bell_close: closed(arg) comes later, once. */
+void redis_feed_lane_close(struct redis_feed_lane *lane);
+/* As redis_bell_probe. */
+void redis_feed_lane_probe(struct redis_feed_lane *lane);
 
-/* As roomlog_follow and roomlog_unfollow; key is the room's in Redis. */
-void redis_feed_follow(struct redis_feed *feed, struct str key, struct roomlog_follower *follower);
-void redis_feed_unfollow(struct redis_feed *feed, struct roomlog_follower *follower);
+/* As roomlog_follow and roomlog_unfollow; key is the room's in Redis, and lane the one that a room
+ * which nobody follows yet is read through. */
+void redis_feed_follow(struct redis_feed_lane *lane, struct str key,
+                       struct roomlog_follower *follower);
+void redis_feed_unfollow(struct roomlog_follower *follower);
 
 /* About how many bytes an entry of this room takes, from what was last read of it. */
 size_t redis_feed_entry_bytes(const struct redis_feed *feed, struct str key);
 /* A page of it had count entries of these bytes together. */
 void redis_feed_learn(struct redis_feed *feed, struct str key, size_t count, size_t bytes);
-
-/* As redis_bell_probe. */
-void redis_feed_probe(struct redis_feed *feed);
 
 #endif

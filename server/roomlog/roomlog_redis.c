@@ -25,6 +25,7 @@ struct redis_log {
     struct redis_appends *appends;
     struct redis_reads *reads;
     struct redis_feed *feed;
+    struct redis_feed_lane *lane;
     unsigned open; /* of appends and reads, not yet closed */
     bool closing;
     bool healthy; /* the feed's last word */
@@ -76,7 +77,7 @@ static void on_appends_up(void *arg)
     struct redis_log *log = arg;
     if (log->closing)
         return;
-    redis_feed_probe(log->feed);
+    redis_feed_lane_probe(log->lane);
     came(log);
 }
 
@@ -137,12 +138,13 @@ static void log_follow(struct roomlog *base, struct str room, struct roomlog_fol
 {
     struct redis_log *log = redis_of(base);
     char key[KEY_MAX];
-    redis_feed_follow(log->feed, key_of(log, room, key), follower);
+    redis_feed_follow(log->lane, key_of(log, room, key), follower);
 }
 
 static void log_unfollow(struct roomlog *base, struct roomlog_follower *follower)
 {
-    redis_feed_unfollow(redis_of(base)->feed, follower);
+    (void)base;
+    redis_feed_unfollow(follower);
 }
 
 static bool log_ready(struct roomlog *base)
@@ -152,21 +154,22 @@ static bool log_ready(struct roomlog *base)
 
 /* --- life ----------------------------------------------------------------------------------- */
 
-static void on_feed_closed(void *arg)
+static void on_lane_closed(void *arg)
 {
     struct redis_log *log = arg;
+    redis_feed_destroy(log->feed);
     redis_url_fini(&log->url);
     free((char *)log->prefix.p);
     free(log);
 }
 
-/* The feed goes last: a probe's write may have been on its way through the appends, and reads ask
+/* The lane goes last: a probe's write may have been on its way through the appends, and reads ask
  * the feed how large entries are. */
 static void on_part_closed(void *arg)
 {
     struct redis_log *log = arg;
     if (--log->open == 0)
-        redis_feed_close(log->feed);
+        redis_feed_lane_close(log->lane);
 }
 
 static void log_close(struct roomlog *base)
@@ -247,7 +250,8 @@ struct roomlog *roomlog_redis_create(struct loop *loop, struct metrics *metrics,
                                            .owner = log,
                                            .health = on_health,
                                            .write = on_write};
-    log->feed = redis_feed_open(loop, metrics, &bell, config->poll_ms, on_feed_closed, log);
+    log->feed = redis_feed_create(loop, metrics, config->poll_ms);
+    log->lane = redis_feed_lane_open(log->feed, &bell, on_lane_closed, log);
     log->appends = redis_appends_open(loop, metrics, &appends, &appends_ops, log);
     log->reads = redis_reads_open(loop, metrics, log->feed, &reads, &reads_ops, log);
     log->open = 2;
