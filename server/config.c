@@ -305,8 +305,11 @@ void config_redact(const char *url, char *dst, size_t cap)
         if (*p == '@')
             at = p;
     const char *colon = at == NULL ? NULL : memchr(user, ':', (size_t)(at - user));
-    if (colon == NULL)
-        (void)snprintf(dst, cap, "%s", url);
-    else
-        (void)snprintf(dst, cap, "%.*s:***%s", (int)(colon - url), url, at);
+    const char *rest = colon == NULL ? url : at;
+    /* The sentinels' own password may follow; what stands behind that is left out with it. */
+    static const char second[] = "sentinel_password=";
+    const char *value = strcasestr(rest, second);
+    int left = value == NULL ? (int)strlen(rest) : (int)(value - rest) + (int)sizeof(second) - 1;
+    (void)snprintf(dst, cap, "%.*s%s%.*s%s", colon == NULL ? 0 : (int)(colon - url), url,
+                   colon == NULL ? "" : ":***", left, rest, value == NULL ? "" : "***");
 }

@@ -308,6 +308,7 @@ struct redis_appends *redis_appends_open(struct loop *loop, struct metrics *metr
     appends->ops = ops;
     appends->arg = arg;
     const struct redis_conn_config conn = {.url = config->url,
+                                           .finder = config->finder,
                                            .name = "roomd-append",
                                            .connect_ms = config->connect_ms,
                                            .command_ms = config->command_ms};

@@ -23,6 +23,7 @@ struct redis_appends;
 
 struct redis_appends_config {
     const struct redis_url *url; /* kept */
+    struct redis_finder *finder; /* kept */
     uint64_t max_entries, max_age_ms, dedupe_ms, connect_ms, command_ms;
     size_t max_in_flight;
 };

@@ -378,6 +378,7 @@ struct redis_bell *redis_bell_open(struct loop *loop, struct metrics *metrics,
                    loop_random(loop));
 
     struct redis_conn_config conn = {.url = config->url,
+                                     .finder = config->finder,
                                      .name = "roomd-live",
                                      .connect_ms = config->connect_ms,
                                      .command_ms = config->command_ms};

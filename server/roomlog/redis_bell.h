@@ -38,6 +38,7 @@ struct redis_bell_ops {
 
 struct redis_bell_config {
     const struct redis_url *url; /* kept */
+    struct redis_finder *finder; /* kept */
     enum roomlog_redis_live live;
     uint64_t connect_ms, command_ms;
 

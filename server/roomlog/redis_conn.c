@@ -35,7 +35,7 @@ static const unsigned moves[STATES] = {
 };
 #undef TO
 
-enum greeting { GREET_AUTH, GREET_SELECT, GREET_PING, GREETED };
+enum greeting { GREET_AUTH, GREET_ROLE, GREET_SELECT, GREET_PING, GREETED };
 
 struct redis_conn {
     struct loop *loop;
@@ -262,6 +262,22 @@ static void read_some(struct redis_conn *conn)
 
 static void greet_next(struct redis_conn *conn);
 
+static void on_role(struct redis_command *command, const struct redis_reply *reply)
+{
+    struct redis_conn *conn = RD_CONTAINER(command, struct redis_conn, greet);
+    char text[REASON_MAX];
+    if (reply == NULL)
+        return;
+    if (redis_reply_is_master(reply)) {
+        conn->greeting++;
+        greet_next(conn);
+        return;
+    }
+    bool error = redis_reply_error_text(reply, text, sizeof(text));
+    conn->config.finder->wrong(conn->config.finder);
+    lose(conn, error ? text : "it is no master");
+}
+
 static void on_greeted(struct redis_command *command, const struct redis_reply *reply)
 {
     struct redis_conn *conn = RD_CONTAINER(command, struct redis_conn, greet);
@@ -278,9 +294,10 @@ static void on_greeted(struct redis_command *command, const struct redis_reply *
     greet_next(conn);
 }
 
-static void greet(struct redis_conn *conn, const struct redis_words *commands, size_t count)
+static void greet(struct redis_conn *conn, redis_command_fn done,
+                  const struct redis_words *commands, size_t count)
 {
-    conn->greet.done = on_greeted;
+    conn->greet.done = done;
     (void)send_now(conn, &conn->greet, commands, count); /* a failure has lost the connection */
 }
 
@@ -292,7 +309,15 @@ static void greet_next(struct redis_conn *conn)
             struct str words[3] = {STR("AUTH"), str_from(url->user), str_from(url->password)};
             if (url->user == NULL)
                 words[1] = words[2];
-            greet(conn, &(struct redis_words){words, url->user == NULL ? 2 : 3}, 1);
+            greet(conn, on_greeted, &(struct redis_words){words, url->user == NULL ? 2 : 3}, 1);
+            return;
+        }
+        conn->greeting++;
+    }
+    if (conn->greeting == GREET_ROLE) {
+        if (conn->config.finder->wrong != NULL) {
+            const struct str words[] = {STR("ROLE")};
+            greet(conn, on_role, &(struct redis_words){words, 1}, 1);
             return;
         }
         conn->greeting++;
@@ -302,7 +327,7 @@ static void greet_next(struct redis_conn *conn)
             char db[16];
             (void)snprintf(db, sizeof(db), "%u", url->db);
             const struct str words[] = {STR("SELECT"), str_from(db)};
-            greet(conn, &(struct redis_words){words, 2}, 1);
+            greet(conn, on_greeted, &(struct redis_words){words, 2}, 1);
             return;
         }
         conn->greeting++;
@@ -313,7 +338,7 @@ static void greet_next(struct redis_conn *conn)
         const struct str name[] = {STR("CLIENT"), STR("SETNAME"), str_from(conn->config.name)};
         const struct str ping[] = {STR("PING")};
         const struct redis_words both[] = {{name, 3}, {ping, 1}};
-        greet(conn, both, 2);
+        greet(conn, on_greeted, both, 2);
         return;
     }
     loop_timer_stop(conn->loop, &conn->pause_or_connect);
@@ -332,7 +357,7 @@ static void set_options(struct redis_conn *conn)
 {
     int fd = conn->context->fd;
     (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
-    if (conn->config.url->path != NULL)
+    if (redis_dial_place(conn->dial)->port == 0)
         return;
     int on = 1;
     unsigned timeout = (unsigned)conn->config.command_ms;
@@ -436,7 +461,7 @@ struct redis_conn *redis_conn_open(struct loop *loop, struct metrics *metrics,
     conn->ops = ops;
     conn->arg = arg;
     conn->state = WAITING;
-    conn->dial = redis_dial_create(loop, conn->config.url, on_dialed, conn);
+    conn->dial = redis_dial_create(loop, config->finder, on_dialed, conn);
     list_init(&conn->sent);
     loop_timer_start(loop, &conn->pause_or_connect, 0, begin, conn);
     return conn;

@@ -31,6 +31,7 @@
 #include "base/loop.h"
 #include "base/metrics.h"
 #include "protocol/str.h"
+#include "roomlog/redis_finder.h"
 #include "roomlog/redis_url.h"
 
 struct redis_reply;
@@ -76,7 +77,8 @@ struct redis_conn_ops {
 };
 
 struct redis_conn_config {
-    const struct redis_url *url; /* kept */
+    const struct redis_url *url; /* kept: as whom, and how; where is the finder's business */
+    struct redis_finder *finder; /* kept */
     const char *name;            /* kept; what Redis' CLIENT LIST calls us */
     uint64_t connect_ms, command_ms;
 };

@@ -12,12 +12,13 @@
 
 enum { REASON_MAX = 160 };
 
-enum state { IDLE, RESOLVING, CONNECTING, FAILED, STATES };
+enum state { IDLE, FINDING, RESOLVING, CONNECTING, FAILED, STATES };
 
 /* moves[from] has a bit for each state that may follow. */
 #define TO(state) (1u << (state))
 static const unsigned moves[STATES] = {
-    [IDLE] = TO(RESOLVING),
+    [IDLE] = TO(FINDING),
+    [FINDING] = TO(RESOLVING) | TO(FAILED) | TO(IDLE),
     [RESOLVING] = TO(CONNECTING) | TO(FAILED) | TO(IDLE),
     [CONNECTING] = TO(FAILED) | TO(IDLE),
     [FAILED] = TO(IDLE),
@@ -26,12 +27,15 @@ static const unsigned moves[STATES] = {
 
 struct redis_dial {
     struct loop *loop;
-    const struct redis_url *url;
+    struct redis_finder *finder;
     redis_dial_fn done;
     void *arg;
 
     enum state state;
-    struct redis_resolve *resolve; /* may outlive the attempt that began it */
+    struct redis_find find;
+    struct redis_place place;
+    struct redis_resolve *resolve;            /* may outlive the attempt that began it */
+    char resolving[REDIS_PLACE_HOST_MAX + 1]; /* whose name it looks up */
     struct redis_resolve_result addresses;
     size_t at;             /* the address being tried */
     redisContext *context; /* CONNECTING only */
@@ -74,14 +78,14 @@ static void on_ready(void *arg, unsigned events);
 /* Tries the addresses from dial->at on. reason: why the one before wouldn't have us. */
 static void connect_on(struct redis_dial *dial, const char *reason)
 {
-    const struct redis_url *url = dial->url;
+    const struct redis_place *place = &dial->place;
     char text[REASON_MAX];
     (void)snprintf(text, sizeof(text), "%s", reason);
 
     for (; dial->at < dial->addresses.count; dial->at++) {
         redisContext *context =
-            url->path != NULL ? redisConnectUnixNonBlock(url->path)
-                              : redisConnectNonBlock(dial->addresses.address[dial->at], url->port);
+            place->port == 0 ? redisConnectUnixNonBlock(place->host)
+                             : redisConnectNonBlock(dial->addresses.address[dial->at], place->port);
         if (context != NULL && context->err == 0) {
             dial->context = context;
             loop_watch_start(dial->loop, &dial->watch, context->fd, LOOP_WRITE, on_ready, dial);
@@ -132,54 +136,89 @@ static void on_ready(void *arg, unsigned events)
     dial->done(dial->arg, context, NULL);
 }
 
+static void connect_to(struct redis_dial *dial, const struct redis_resolve_result *addresses)
+{
+    dial->addresses = *addresses;
+    dial->at = 0;
+    move(dial, CONNECTING);
+    connect_on(dial, "");
+}
+
+static void on_resolved(void *arg, const struct redis_resolve_result *result);
+
+static void look_up(struct redis_dial *dial)
+{
+    (void)snprintf(dial->resolving, sizeof(dial->resolving), "%s", dial->place.host);
+    dial->resolve = redis_resolve_start(dial->loop, dial->resolving, on_resolved, dial);
+    if (dial->resolve == NULL)
+        fail(dial, "no thread to resolve its name");
+}
+
 static void on_resolved(void *arg, const struct redis_resolve_result *result)
 {
     struct redis_dial *dial = arg;
     dial->resolve = NULL;
     if (dial->state != RESOLVING)
         return; /* too late for its attempt; the next asks again */
-    if (result->count == 0) {
+    if (strcmp(dial->resolving, dial->place.host) != 0)
+        look_up(dial); /* an attempt before this one went elsewhere */
+    else if (result->count == 0)
         fail(dial, result->reason);
-        return;
-    }
-    dial->addresses = *result;
-    dial->at = 0;
-    move(dial, CONNECTING);
-    connect_on(dial, "");
+    else
+        connect_to(dial, result);
+}
+
+static void found(struct redis_dial *dial, const struct redis_place *place)
+{
+    struct redis_resolve_result numeric = {.count = 1};
+    dial->place = *place;
+    move(dial, RESOLVING);
+    if (place->port == 0 || redis_resolve_numeric(place->host, &numeric))
+        connect_to(dial, &numeric);
+    else if (dial->resolve == NULL)
+        look_up(dial);
+}
+
+static void on_found(struct redis_find *find, const struct redis_place *place, const char *reason)
+{
+    struct redis_dial *dial = RD_CONTAINER(find, struct redis_dial, find);
+    if (place == NULL)
+        fail(dial, reason);
+    else
+        found(dial, place);
 }
 
 void redis_dial_start(struct redis_dial *dial)
 {
-    const struct redis_url *url = dial->url;
-    struct redis_resolve_result numeric = {.count = 1};
-
-    move(dial, RESOLVING);
-    if (dial->resolve != NULL)
-        return;
-    if (url->path != NULL || redis_resolve_numeric(url->host, &numeric)) {
-        on_resolved(dial, &numeric);
-        return;
-    }
-    dial->resolve = redis_resolve_start(dial->loop, url->host, on_resolved, dial);
-    if (dial->resolve == NULL)
-        fail(dial, "no thread to resolve its name");
+    move(dial, FINDING);
+    dial->find.done = on_found;
+    const struct redis_place *place = dial->finder->find(dial->finder, &dial->find);
+    if (place != NULL)
+        found(dial, place);
 }
 
 void redis_dial_stop(struct redis_dial *dial)
 {
     if (dial->state == IDLE)
         return;
+    if (dial->state == FINDING)
+        dial->finder->cancel(dial->finder, &dial->find);
     loop_cancel(&dial->report);
     hang_up(dial);
     move(dial, IDLE);
 }
 
-struct redis_dial *redis_dial_create(struct loop *loop, const struct redis_url *url,
+const struct redis_place *redis_dial_place(const struct redis_dial *dial)
+{
+    return &dial->place;
+}
+
+struct redis_dial *redis_dial_create(struct loop *loop, struct redis_finder *finder,
                                      redis_dial_fn done, void *arg)
 {
     struct redis_dial *dial = xalloc_zero(sizeof(*dial));
     dial->loop = loop;
-    dial->url = url;
+    dial->finder = finder;
     dial->done = done;
     dial->arg = arg;
     return dial;

@@ -1,18 +1,20 @@
-/* redis_dial.h - from a URL to a connected socket: resolve the name, try its addresses in turn.
+/* redis_dial.h - to a connected socket: find the place, resolve its name, try its addresses in
+ * turn.
  *
  * A redis_conn owns one and starts it once for each attempt. It has no timer: its owner stops an
  * attempt that takes too long.
  *
- *   IDLE --start--> RESOLVING --> CONNECTING --> IDLE, done(context)
- *                       |             |
- *                       +-------------+--> FAILED --on a later turn--> IDLE, done(NULL, reason)
+ *   IDLE --start--> FINDING --> RESOLVING --> CONNECTING --> IDLE, done(context)
+ *                      |            |             |
+ *                      +------------+-------------+--> FAILED --on a later turn-->
+ *                                                                IDLE, done(NULL, reason)
  *   stop: from anywhere to IDLE, without done
  */
 #ifndef ROOMLOG_REDIS_DIAL_H
 #define ROOMLOG_REDIS_DIAL_H
 
 #include "base/loop.h"
-#include "roomlog/redis_url.h"
+#include "roomlog/redis_finder.h"
 
 struct redisContext;
 struct redis_dial;
@@ -21,8 +23,8 @@ struct redis_dial;
  * NULL: no address took us, and reason (borrowed) says why the last one didn't. */
 typedef void (*redis_dial_fn)(void *arg, struct redisContext *context, const char *reason);
 
-/* Returns owned. Keeps loop and url. */
-struct redis_dial *redis_dial_create(struct loop *loop, const struct redis_url *url,
+/* Returns owned. Keeps loop and finder. */
+struct redis_dial *redis_dial_create(struct loop *loop, struct redis_finder *finder,
                                      redis_dial_fn done, void *arg);
 /* Stops it, too. NULL is fine. */
 void redis_dial_destroy(struct redis_dial *dial);
@@ -32,5 +34,8 @@ void redis_dial_start(struct redis_dial *dial);
 /* A look-up that is under way goes on, for the next start to use: a dead name server must not
  * collect threads. Harmless where IDLE. */
 void redis_dial_stop(struct redis_dial *dial);
+
+/* Where the last attempt that found a place went, borrowed until the next start. */
+const struct redis_place *redis_dial_place(const struct redis_dial *dial);
 
 #endif

@@ -306,6 +306,7 @@ struct redis_reads *redis_reads_open(struct loop *loop, struct metrics *metrics,
     reads->arg = arg;
     reads->max_in_flight = config->max_in_flight;
     const struct redis_conn_config conn = {.url = config->url,
+                                           .finder = config->finder,
                                            .name = "roomd-read",
                                            .connect_ms = config->connect_ms,
                                            .command_ms = config->command_ms};

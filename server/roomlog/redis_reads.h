@@ -24,6 +24,7 @@ struct redis_reads;
 
 struct redis_reads_config {
     const struct redis_url *url; /* kept */
+    struct redis_finder *finder; /* kept */
     uint64_t connect_ms, command_ms;
     size_t max_in_flight;
 };

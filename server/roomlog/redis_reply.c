@@ -124,6 +124,13 @@ bool redis_reply_text(const struct redis_reply *reply, struct str *out_text)
     return true;
 }
 
+bool redis_reply_is_master(const struct redis_reply *reply)
+{
+    struct str role;
+    return is_array(reply) && reply->elements != 0 && redis_reply_text(reply->element[0], &role) &&
+           str_eq(role, STR("master"));
+}
+
 bool redis_reply_appended(const struct redis_reply *reply, struct stream_id *out_id,
                           bool *out_duplicate)
 {

@@ -37,6 +37,9 @@ bool redis_reply_is(const struct redis_reply *reply, const char *code);
 bool redis_reply_integer(const struct redis_reply *reply, long long *out_integer);
 bool redis_reply_text(const struct redis_reply *reply, struct str *out_text);
 
+/* An answer of ROLE that says so? */
+bool redis_reply_is_master(const struct redis_reply *reply);
+
 /* An append's answer: XADD's id, or the script's [id, duplicate]. */
 bool redis_reply_appended(const struct redis_reply *reply, struct stream_id *out_id,
                           bool *out_duplicate);

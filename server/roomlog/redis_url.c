@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { DEFAULT_PORT = 6379 };
+enum { DEFAULT_PORT = 6379, SENTINEL_PORT = 26379 };
 
 /* What is being parsed, and where complaints go. */
 struct parse {
@@ -102,13 +102,14 @@ static bool parse_user(const struct parse *parse, struct str text)
     return true;
 }
 
-static bool parse_port(const struct parse *parse, struct str text)
+static bool add_place(const struct parse *parse, struct str host, uint32_t port)
 {
-    uint32_t port;
-    if (!number(text, UINT16_MAX, &port) || port == 0)
-        return wrong(parse, "the port must be a number from 1 to 65535");
-    parse->url->port = (uint16_t)port;
-    return true;
+    struct redis_url *url = parse->url;
+    if (url->count == REDIS_URL_PLACES_MAX)
+        return wrong(parse, "more than 64 hosts");
+    url->places = xalloc_array(url->places, url->count + 1, sizeof(*url->places));
+    /* Both have been looked at. */
+    return redis_place_set(&url->places[url->count++], host, port);
 }
 
 static bool host_char(char c)
@@ -117,55 +118,83 @@ static bool host_char(char c)
            c == '-' || c == '_';
 }
 
-/* host[:port], [v6][:port] */
-static bool parse_host(const struct parse *parse, struct str text)
+/* Parts a host from what stands behind it, and looks at it. */
+static bool take_host(const struct parse *parse, struct str text, struct str *host,
+                      struct str *rest)
 {
-    struct str host = text;
-    struct str rest;
     if (text.len != 0 && text.p[0] == '[') {
         const char *end = memchr(text.p, ']', text.len);
         if (end == NULL)
             return wrong(parse, "the IPv6 address lacks its closing bracket");
-        host = (struct str){text.p + 1, (size_t)(end - text.p) - 1};
-        rest = (struct str){end + 1, text.len - host.len - 2};
-        for (size_t i = 0; i < host.len; i++)
-            if (hex_digit(host.p[i]) < 0 && host.p[i] != ':' && host.p[i] != '.')
+        *host = (struct str){text.p + 1, (size_t)(end - text.p) - 1};
+        *rest = (struct str){end + 1, text.len - host->len - 2};
+        for (size_t i = 0; i < host->len; i++)
+            if (hex_digit(host->p[i]) < 0 && host->p[i] != ':' && host->p[i] != '.')
                 return wrong(parse, "the brackets hold something that is no IPv6 address");
-    } else {
-        const char *colon = memchr(text.p, ':', text.len);
-        host.len = colon == NULL ? text.len : (size_t)(colon - text.p);
-        rest = (struct str){text.p + host.len, text.len - host.len};
-        for (size_t i = 0; i < host.len; i++)
-            if (!host_char(host.p[i]))
-                return wrong(parse, "the host has a character that no host name has");
+        return true;
     }
+    const char *colon = memchr(text.p, ':', text.len);
+    host->p = text.p;
+    host->len = colon == NULL ? text.len : (size_t)(colon - text.p);
+    *rest = (struct str){text.p + host->len, text.len - host->len};
+    for (size_t i = 0; i < host->len; i++)
+        if (!host_char(host->p[i]))
+            return wrong(parse, "the host has a character that no host name has");
+    return true;
+}
+
+/* host[:port], [v6][:port] */
+static bool parse_host(const struct parse *parse, struct str text, uint32_t port)
+{
+    struct str host;
+    struct str rest;
+    if (!take_host(parse, text, &host, &rest))
+        return false;
     if (host.len == 0)
         return wrong(parse, "the host is missing");
-    if (host.len > REDIS_URL_HOST_MAX)
+    if (host.len > REDIS_PLACE_HOST_MAX)
         return wrong(parse, "the host is longer than 253 bytes");
     if (rest.len != 0 && rest.p[0] != ':')
         return wrong(parse, "after the host only a port may follow (host:port)");
-    if (rest.len != 0 && !parse_port(parse, (struct str){rest.p + 1, rest.len - 1}))
-        return false;
-    parse->url->host = xalloc_str(host);
-    return true;
+    struct str digits = {rest.p + 1, rest.len - 1};
+    if (rest.len != 0 && (!number(digits, UINT16_MAX, &port) || port == 0))
+        return wrong(parse, "the port must be a number from 1 to 65535");
+    return add_place(parse, host, port);
+}
+
+/* [user:password@]host[:port], and more hosts behind commas where there may be several. *out_rest
+ * is what follows. */
+static bool parse_authority(const struct parse *parse, const char *text, uint32_t port,
+                            const char **out_rest)
+{
+    size_t len = strcspn(text, "/?#");
+    /* The last @ ends the password: one that was not escaped inside it is forgiven. */
+    const char *at = memrchr(text, '@', len);
+    struct str hosts = {text, len};
+    *out_rest = text + len;
+    if (at != NULL) {
+        if (!parse_user(parse, (struct str){text, (size_t)(at - text)}))
+            return false;
+        hosts = (struct str){at + 1, len - (size_t)(at - text) - 1};
+    }
+    if (parse->url->kind == REDIS_URL_ONE)
+        return parse_host(parse, hosts, port);
+    for (;;) {
+        const char *comma = memchr(hosts.p, ',', hosts.len);
+        size_t first = comma == NULL ? hosts.len : (size_t)(comma - hosts.p);
+        if (!parse_host(parse, (struct str){hosts.p, first}, port))
+            return false;
+        if (comma == NULL)
+            return true;
+        hosts = (struct str){comma + 1, hosts.len - first - 1};
+    }
 }
 
 static bool parse_tcp(const struct parse *parse, const char *text)
 {
-    parse->url->port = DEFAULT_PORT;
-    size_t len = strcspn(text, "/?#");
-    /* The last @ ends the password: one that was not escaped inside it is forgiven. */
-    const char *at = memrchr(text, '@', len);
-    struct str authority = {text, len};
-    if (at != NULL) {
-        if (!parse_user(parse, (struct str){text, (size_t)(at - text)}))
-            return false;
-        authority = (struct str){at + 1, len - (size_t)(at - text) - 1};
-    }
-    if (!parse_host(parse, authority))
+    const char *rest;
+    if (!parse_authority(parse, text, DEFAULT_PORT, &rest))
         return false;
-    const char *rest = text + len;
     if (rest[0] == '\0' || strcmp(rest, "/") == 0)
         return true;
     if (rest[0] != '/')
@@ -173,16 +202,104 @@ static bool parse_tcp(const struct parse *parse, const char *text)
     return parse_db(parse, str_from(rest + 1));
 }
 
+static bool parse_cluster(const struct parse *parse, const char *text)
+{
+    const char *rest;
+    parse->url->kind = REDIS_URL_CLUSTER;
+    if (!parse_authority(parse, text, DEFAULT_PORT, &rest))
+        return false;
+    if (rest[0] == '\0' || strcmp(rest, "/") == 0 || strcmp(rest, "/0") == 0)
+        return true;
+    return wrong(parse, "after the nodes of a cluster nothing may follow: it has database 0 alone");
+}
+
+/* name=value, into *out, which must not have been given yet. */
+static bool parse_credential(const struct parse *parse, struct str value, char **out)
+{
+    if (value.len == 0 || *out != NULL)
+        return wrong(parse, "sentinel_user and sentinel_password are given once, and not empty");
+    *out = decode(value);
+    if (*out == NULL)
+        return wrong(parse, "what belongs to the sentinels has a % that is not followed by two "
+                            "hexadecimal digits");
+    return true;
+}
+
+/* sentinel_user=U&sentinel_password=P */
+static bool parse_sentinel_query(const struct parse *parse, const char *text)
+{
+    struct redis_url *url = parse->url;
+    for (;;) {
+        size_t len = strcspn(text, "&");
+        const char *value;
+        char **out = NULL;
+        if ((value = after_scheme(text, "sentinel_user=")) != NULL)
+            out = &url->sentinel_user;
+        else if ((value = after_scheme(text, "sentinel_password=")) != NULL)
+            out = &url->sentinel_password;
+        if (out == NULL)
+            return wrong(parse, "after the ? only sentinel_user and sentinel_password may follow");
+        if (!parse_credential(parse, (struct str){value, len - (size_t)(value - text)}, out))
+            return false;
+        if (text[len] == '\0')
+            break;
+        text += len + 1;
+    }
+    if (url->sentinel_password == NULL)
+        return wrong(parse, "sentinel_user needs a sentinel_password");
+    return true;
+}
+
+static bool parse_sentinel(const struct parse *parse, const char *text)
+{
+    const char *rest;
+    parse->url->kind = REDIS_URL_SENTINEL;
+    if (!parse_authority(parse, text, SENTINEL_PORT, &rest))
+        return false;
+    size_t len = rest[0] == '/' ? strcspn(rest + 1, "/?#") : 0;
+    if (len == 0)
+        return wrong(parse, "after the sentinels the service's name must follow (/service)");
+    parse->url->service = decode((struct str){rest + 1, len});
+    if (parse->url->service == NULL)
+        return wrong(parse, "the service has a % that is not followed by two hexadecimal digits");
+    rest += 1 + len;
+    if (rest[0] == '/') {
+        len = strcspn(rest + 1, "?#");
+        if (!parse_db(parse, (struct str){rest + 1, len}))
+            return false;
+        rest += 1 + len;
+    }
+    if (rest[0] == '\0')
+        return true;
+    if (rest[0] != '?')
+        return wrong(parse, "after the service only /db and ?sentinel_user=...&"
+                            "sentinel_password=... may follow");
+    return parse_sentinel_query(parse, rest + 1);
+}
+
+static bool add_path(const struct parse *parse, const char *path)
+{
+    struct redis_url *url = parse->url;
+    if (strlen(path) > REDIS_URL_PATH_MAX)
+        return wrong(parse, "the socket's path is longer than 106 bytes");
+    url->places = xalloc_zero(sizeof(*url->places));
+    url->count = 1;
+    memcpy(url->places->host, path, strlen(path));
+    return true;
+}
+
 static bool parse_unix(const struct parse *parse, const char *text)
 {
     if (text[0] != '/')
         return wrong(parse, "the socket's path must be absolute (unix:///path)");
     size_t len = strcspn(text, "?");
-    parse->url->path = decode((struct str){text, len});
-    if (parse->url->path == NULL)
+    char *path = decode((struct str){text, len});
+    if (path == NULL)
         return wrong(parse, "the path has a % that is not followed by two hexadecimal digits");
-    if (strlen(parse->url->path) > REDIS_URL_PATH_MAX)
-        return wrong(parse, "the socket's path is longer than 106 bytes");
+    bool fits = add_path(parse, path);
+    free(path);
+    if (!fits)
+        return false;
     if (text[len] == '\0')
         return true;
     const char *db = after_scheme(text + len, "?db=");
@@ -193,20 +310,34 @@ static bool parse_unix(const struct parse *parse, const char *text)
 
 static bool parse_any(const struct parse *parse, const char *text)
 {
-    const char *rest;
-    if ((rest = after_scheme(text, "redis://")) != NULL)
-        return parse_tcp(parse, rest);
-    if ((rest = after_scheme(text, "unix://")) != NULL)
-        return parse_unix(parse, rest);
-    if (after_scheme(text, "rediss://") != NULL)
-        return wrong(parse, "TLS (rediss://) is not built in: use redis:// or unix:// through a "
-                            "TLS tunnel such as stunnel");
-    return wrong(parse, "a Redis URL begins with redis:// or unix://");
+    static const struct {
+        const char *scheme;
+        bool tls;
+        bool (*parse)(const struct parse *parse, const char *text);
+    } forms[] = {
+        {"redis://", false, parse_tcp},
+        {"rediss://", true, parse_tcp},
+        {"unix://", false, parse_unix},
+        {"redis+sentinel://", false, parse_sentinel},
+        {"rediss+sentinel://", true, parse_sentinel},
+        {"redis+cluster://", false, parse_cluster},
+        {"rediss+cluster://", true, parse_cluster},
+    };
+    for (size_t i = 0; i < sizeof(forms) / sizeof(forms[0]); i++) {
+        const char *rest = after_scheme(text, forms[i].scheme);
+        if (rest == NULL)
+            continue;
+        parse->url->tls = forms[i].tls;
+        return forms[i].parse(parse, rest);
+    }
+    return wrong(parse,
+                 "a Redis URL begins with redis://, rediss://, unix://, redis+sentinel:// or "
+                 "redis+cluster://");
 }
 
 bool redis_url_parse(const char *text, struct redis_url *out_url, char *reason, size_t cap)
 {
-    *out_url = (struct redis_url){.host = NULL};
+    *out_url = (struct redis_url){.count = 0};
     struct parse parse = {.url = out_url, .reason = reason, .cap = cap};
     if (parse_any(&parse, text))
         return true;
@@ -216,19 +347,24 @@ bool redis_url_parse(const char *text, struct redis_url *out_url, char *reason, 
 
 void redis_url_fini(struct redis_url *url)
 {
-    free(url->host);
-    free(url->path);
+    free(url->places);
     free(url->user);
     free(url->password);
-    *url = (struct redis_url){.host = NULL};
+    free(url->service);
+    free(url->sentinel_user);
+    free(url->sentinel_password);
+    *url = (struct redis_url){.count = 0};
 }
 
 void redis_url_address(const struct redis_url *url, char *dst, size_t cap)
 {
-    if (url->path != NULL)
-        (void)snprintf(dst, cap, "unix:%s", url->path);
-    else if (strchr(url->host, ':') != NULL)
-        (void)snprintf(dst, cap, "[%s]:%u", url->host, url->port);
-    else
-        (void)snprintf(dst, cap, "%s:%u", url->host, url->port);
+    char text[REDIS_PLACE_TEXT_MAX];
+    dst[0] = '\0';
+    if (url->service != NULL)
+        (void)snprintf(dst, cap, "%s at ", url->service);
+    for (size_t i = 0; i < url->count; i++) {
+        size_t len = strlen(dst);
+        (void)snprintf(dst + len, cap - len, "%s%s", i == 0 ? "" : ",",
+                       redis_place_format(&url->places[i], text));
+    }
 }

@@ -19,6 +19,7 @@ struct redis_log {
     struct roomlog log;
     struct metrics *metrics;
     struct redis_url url;
+    struct redis_finder_fixed finder;
     char address[ADDRESS_MAX]; /* for people */
     struct str prefix;         /* owned */
 
@@ -198,9 +199,19 @@ static const struct redis_reads_ops reads_ops = {
 bool roomlog_redis_url_valid(const char *url, char *reason, size_t cap)
 {
     struct redis_url parsed;
-    bool valid = redis_url_parse(url, &parsed, reason, cap);
+    if (!redis_url_parse(url, &parsed, reason, cap))
+        return false;
+    const char *wrong = NULL;
+    if (parsed.tls)
+        wrong =
+            "TLS (rediss://) is not built in: use redis:// or unix:// through a TLS tunnel such "
+            "as stunnel";
+    else if (parsed.kind != REDIS_URL_ONE)
+        wrong = "only redis:// and unix:// are built in";
     redis_url_fini(&parsed);
-    return valid;
+    if (wrong != NULL)
+        (void)snprintf(reason, cap, "%s", wrong);
+    return wrong == NULL;
 }
 
 bool roomlog_redis_prefix_valid(const char *prefix, char *reason, size_t cap)
@@ -221,6 +232,7 @@ struct roomlog *roomlog_redis_create(struct loop *loop, struct metrics *metrics,
     struct redis_url url;
     char reason[REASON_MAX];
     if (!roomlog_redis_prefix_valid(config->prefix, reason, sizeof(reason)) ||
+        !roomlog_redis_url_valid(config->url, reason, sizeof(reason)) ||
         !redis_url_parse(config->url, &url, reason, sizeof(reason)))
         return NULL;
 
@@ -230,9 +242,11 @@ struct roomlog *roomlog_redis_create(struct loop *loop, struct metrics *metrics,
     log->metrics = metrics;
     log->url = url;
     redis_url_address(&url, log->address, sizeof(log->address));
+    redis_finder_fixed_init(&log->finder, &url.places[0]);
     log->prefix = (struct str){xalloc_str(str_from(config->prefix)), strlen(config->prefix)};
 
     const struct redis_appends_config appends = {.url = &log->url,
+                                                 .finder = &log->finder.finder,
                                                  .max_entries = config->max_entries,
                                                  .max_age_ms = config->max_age_ms,
                                                  .dedupe_ms = config->dedupe_ms,
@@ -240,10 +254,12 @@ struct roomlog *roomlog_redis_create(struct loop *loop, struct metrics *metrics,
                                                  .command_ms = config->command_ms,
                                                  .max_in_flight = config->max_appends};
     const struct redis_reads_config reads = {.url = &log->url,
+                                             .finder = &log->finder.finder,
                                              .connect_ms = config->connect_ms,
                                              .command_ms = config->command_ms,
                                              .max_in_flight = config->max_reads};
     const struct redis_bell_config bell = {.url = &log->url,
+                                           .finder = &log->finder.finder,
                                            .live = config->live,
                                            .connect_ms = config->connect_ms,
                                            .command_ms = config->command_ms,

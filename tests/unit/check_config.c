@@ -331,12 +331,17 @@ static const struct {
     {"redis://:secret@h", "redis://:***@h"},
     {"redis://u:p@ss:w@h:1", "redis://u:***@h:1"},
     {"unix:///run/a:b@c.sock?db=0", "unix:///run/a:b@c.sock?db=0"},
+    {"rediss+cluster://u:p,q@h:1,[::1]:2", "rediss+cluster://u:***@h:1,[::1]:2"},
+    {"redis+sentinel://a:1,b/m?sentinel_password=x&sentinel_user=u",
+     "redis+sentinel://a:1,b/m?sentinel_password=***"},
+    {"redis+sentinel://:p@a/m?sentinel_user=u&Sentinel_Password=x",
+     "redis+sentinel://:***@a/m?sentinel_user=u&Sentinel_Password=***"},
 };
 enum { URL_COUNT = sizeof(URLS) / sizeof(URLS[0]) };
 
 START_TEST(a_password_is_not_shown)
 {
-    char shown[64];
+    char shown[96];
     config_redact(URLS[_i].url, shown, sizeof(shown));
     ck_assert_str_eq(shown, URLS[_i].shown);
 }
