@@ -1,5 +1,6 @@
 #include "bench/die.h"
 
+#include <errno.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,7 +9,7 @@ _Noreturn void die(int status, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
-    fputs("roomd-bench: ", stderr);
+    fprintf(stderr, "%s: ", program_invocation_short_name);
     vfprintf(stderr, format, args);
     fputc('\n', stderr);
     va_end(args);

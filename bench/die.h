@@ -5,7 +5,7 @@
 #ifndef BENCH_DIE_H
 #define BENCH_DIE_H
 
-/* Exit statuses of roomd-bench. */
+/* Exit statuses of the load tools. */
 enum {
     DIE_OK = 0,
     DIE_AUDIT = 1, /* entries were lost, doubled or out of order */
@@ -13,7 +13,7 @@ enum {
     DIE_RUN = 3    /* the run couldn't be done, or the server refused part of it */
 };
 
-/* Prints "roomd-bench: <text>" on stderr and exits. */
+/* Prints "<program>: <text>" on stderr and exits. */
 _Noreturn void die(int status, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 /* p, or the end of the process where an allocation gave NULL. */
