@@ -47,6 +47,15 @@ ARROWS = [
     (r"tests/(contract|fault|model|fuzz)/.*", prefixes(BELOW_EDGE) + ["tests/"]),
     # What a unit test may see depends on its module's floor: see allowed().
     (r"tests/unit/.*", None),
+    # Measures the server's log alone, so it links that log, the loop it runs on in roomd, and what
+    # makes an entry a packet; nothing else of the server.
+    (
+        r"bench/bench_log(_\w+)?\.[ch]",
+        ["protocol/", "server/base/", "server/roomlog/", "bench/"]
+        + ["server/edge/loop_uv.h", "server/room/entry_packet.h"],
+    ),
+    # Goes to Redis by itself, and reads the URL as the server does.
+    (r"bench/redis_link\.[ch]", ["protocol/", "server/roomlog/redis_url.h", "bench/"]),
     # The load generator is a client: it knows the contract and nothing of the server.
     (r"bench/bench_.*", CORE + ["server/roomlog/roomlog_mem.h", "bench/", "tests/lib/"]),
     (r"bench/.*", ["protocol/", "bench/"]),
@@ -55,7 +64,7 @@ ARROWS = [
 # Header: where it may be included. Replacing a library touches its home alone.
 THIRD_PARTY = [
     (r"cjson/.*|cJSON\.h", r"protocol/frame\.c|server/edge/http\.c|tests/.*"),
-    (r"hiredis/.*|hiredis\.h", r"server/roomlog/(redis_.*|roomlog_redis)\.[ch]|tests/.*"),
+    (r"hiredis/.*|hiredis\.h", r"server/roomlog/(redis_.*|roomlog_redis)\.[ch]|bench/redis_link\.c|tests/.*"),
     (r"libwebsockets\.h", r"server/edge/.*"),
     (r"uv\.h", r"server/edge/.*|server/main\.c|tests/.*"),
     (r"openssl/.*", r"server/session/auth\.c|server/edge/.*"),
