@@ -71,14 +71,17 @@ struct redis_link *redis_link_open(const char *text)
     char reason[REDIS_LINK_REASON_MAX];
     if (!redis_url_parse(text, &url, reason, sizeof(reason)))
         die(DIE_USAGE, "%s", reason);
+    if (url.kind != REDIS_URL_ONE || url.tls)
+        die(DIE_USAGE, "\"%s\": one Redis, without TLS, is what can be measured", text);
     struct redis_link *link = die_if_null(calloc(1, sizeof(*link)));
     struct timeval limit = {.tv_sec = CONNECT_SECONDS};
-    link->context =
-        die_if_null(url.path != NULL ? redisConnectUnixWithTimeout(url.path, limit)
-                                     : redisConnectWithTimeout(url.host, url.port, limit));
+    const struct redis_place *place = &url.places[0];
+    bool socket = place->port == 0;
+    link->context = die_if_null(socket ? redisConnectUnixWithTimeout(place->host, limit)
+                                       : redisConnectWithTimeout(place->host, place->port, limit));
     if (link->context->err != 0)
         fail(link);
-    link->local = url.path != NULL || is_loopback(url.host);
+    link->local = socket || is_loopback(place->host);
     greet(link, &url);
     redis_url_fini(&url);
     return link;
