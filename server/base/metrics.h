@@ -55,6 +55,8 @@
     X(M_PACKET_BYTES, gauge, "packet_bytes", "real bytes of all living packets")                   \
     X(M_LOG_READY, gauge, "log_ready", "1 while the log can be read and written")                  \
     X(M_LOG_RECONNECTS, counter, "log_reconnects_total", "connections to the log made anew")       \
+    X(M_LOG_OVERSIZE, counter, "log_oversize_total",                                               \
+      "answers of the log that were dropped because they were too large")                          \
     X(M_LOG_TIMEOUTS, counter, "log_timeouts_total", "log commands that were given up")            \
     X(M_FEED_READS, counter, "feed_reads_total", "live reads of rooms")                            \
     X(M_FEED_BELLS, counter, "feed_bells_total", "change notices from the log")                    \

@@ -2,7 +2,7 @@
 
 #include "base/xalloc.h"
 #include "roomlog/redis_dial.h"
-#include "roomlog/redis_reply.h"
+#include "roomlog/redis_wire.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -20,8 +20,7 @@ enum {
     HELD_MS = 5000, /* a connection that lived as long as this starts the pauses anew */
     GRACE_MS = 50,
     REASON_MAX = 192,
-    READS_A_TURN = 16, /* of hiredis' 16 KiB */
-    HIREDIS_READ = 16 * 1024
+    READ_A_TURN = 256 * 1024 /* bytes: what else the loop has to do must not wait long */
 };
 
 enum state { WAITING, DIALING, GREETING, UP, LOST, CLOSING, STATES };
@@ -46,7 +45,7 @@ struct redis_conn {
 
     enum state state;
     struct redis_dial *dial;
-    redisContext *context; /* NULL unless GREETING, UP, or not yet settled after them */
+    struct redis_wire wire; /* has a socket in GREETING and UP, and after them until settled */
     struct loop_watch watch;
 
     enum greeting greeting;
@@ -100,19 +99,15 @@ static void lose(struct redis_conn *conn, const char *reason)
     let_go(conn);
 }
 
-/* Loses the connection with what hiredis says. */
-static void lose_context(struct redis_conn *conn)
-{
-    lose(conn, conn->context->errstr[0] != '\0' ? conn->context->errstr : "unknown error");
-}
-
 /* --- watchdog ------------------------------------------------------------------------------- */
 
 static void on_watchdog(void *arg)
 {
     struct redis_conn *conn = arg;
-    if (list_empty(&conn->sent))
+    if (list_empty(&conn->sent)) {
+        redis_wire_rest(&conn->wire);
         return;
+    }
     struct redis_command *oldest = LIST_ITEM(conn->sent.next, struct redis_command, link);
     uint64_t now = loop_now_ms(conn->loop);
     uint64_t wait = GRACE_MS;
@@ -136,17 +131,24 @@ static void on_watchdog(void *arg)
 static void watch_for(struct redis_conn *conn, unsigned events)
 {
     if (conn->watch.events != events)
-        loop_watch_start(conn->loop, &conn->watch, conn->context->fd, events, on_ready, conn);
+        loop_watch_start(conn->loop, &conn->watch, conn->wire.fd, events, on_ready, conn);
 }
+
+static void read_some(struct redis_conn *conn);
 
 static void flush(void *arg)
 {
     struct redis_conn *conn = arg;
-    int done = 0;
-    if (redisBufferWrite(conn->context, &done) != REDIS_OK)
-        lose_context(conn);
-    else
-        watch_for(conn, done ? LOOP_READ : LOOP_READ | LOOP_WRITE);
+    enum redis_wire_end end = redis_wire_write(&conn->wire);
+    if (end != REDIS_WIRE_LOST) {
+        watch_for(conn, end == REDIS_WIRE_DONE ? LOOP_READ : LOOP_READ | LOOP_WRITE);
+        return;
+    }
+    /* Redis may have said why it hung up. */
+    char reason[REDIS_WIRE_REASON_MAX];
+    (void)snprintf(reason, sizeof(reason), "%s", conn->wire.reason);
+    read_some(conn);
+    lose(conn, reason);
 }
 
 static bool fits(const struct redis_words *commands, size_t count)
@@ -163,28 +165,12 @@ static bool fits(const struct redis_words *commands, size_t count)
     return true;
 }
 
-static bool put(struct redis_conn *conn, const struct redis_words *words)
-{
-    const char *argv[REDIS_CONN_WORDS_MAX];
-    size_t lens[REDIS_CONN_WORDS_MAX];
-    for (size_t i = 0; i < words->count; i++) {
-        argv[i] = words->p[i].p != NULL ? words->p[i].p : "";
-        lens[i] = words->p[i].len;
-    }
-    return redisAppendCommandArgv(conn->context, (int)words->count, argv, lens) == REDIS_OK;
-}
-
-/* As redis_conn_send, in GREETING too. */
-static bool send_now(struct redis_conn *conn, struct redis_command *command,
+/* As redis_conn_send, in GREETING too, and it must fit. */
+static void send_now(struct redis_conn *conn, struct redis_command *command,
                      const struct redis_words *commands, size_t count)
 {
-    for (size_t i = 0; i < count; i++) {
-        if (put(conn, &commands[i]))
-            continue;
-        /* No memory inside hiredis: what is in its buffer no longer matches what we wait for. */
-        lose_context(conn);
-        return false;
-    }
+    for (size_t i = 0; i < count; i++)
+        redis_wire_put(&conn->wire, commands[i].p, commands[i].count);
     conn->asked += count;
     command->sent = conn->asked;
     command->due_ms = loop_now_ms(conn->loop) + conn->config.command_ms;
@@ -194,25 +180,35 @@ static bool send_now(struct redis_conn *conn, struct redis_command *command,
     /* Together with whatever else this turn sends; while the socket is full, on_ready does it. */
     if ((conn->watch.events & LOOP_WRITE) == 0)
         loop_defer(conn->loop, &conn->flush, flush, conn);
-    return true;
 }
 
 bool redis_conn_send(struct redis_conn *conn, struct redis_command *command,
                      const struct redis_words *commands, size_t count)
 {
     assert(count != 0 && command->done != NULL);
-    return conn->state == UP && fits(commands, count) && send_now(conn, command, commands, count);
+    if (conn->state != UP || !fits(commands, count))
+        return false;
+    send_now(conn, command, commands, count);
+    return true;
 }
 
 /* --- in ------------------------------------------------------------------------------------- */
 
+/* Does it answer nothing? On a subscriber's connection messages may come between a question and its
+ * answer. */
+static bool is_push(const struct redis_conn *conn, const struct redis_reply *reply)
+{
+    return conn->ops->push != NULL && conn->state == UP &&
+           (list_empty(&conn->sent) || redis_reply_push(reply));
+}
+
 static void answer(struct redis_conn *conn, const struct redis_reply *reply)
 {
+    if (is_push(conn, reply)) {
+        conn->ops->push(conn->arg, reply);
+        return;
+    }
     if (list_empty(&conn->sent)) {
-        if (conn->ops->push != NULL && conn->state == UP) {
-            conn->ops->push(conn->arg, reply);
-            return;
-        }
         char text[REASON_MAX];
         lose(conn, redis_reply_error_text(reply, text, sizeof(text))
                        ? text
@@ -226,34 +222,38 @@ static void answer(struct redis_conn *conn, const struct redis_reply *reply)
     oldest->done(oldest, reply);
 }
 
+static bool has_wire(const struct redis_conn *conn)
+{
+    return conn->state == GREETING || conn->state == UP;
+}
+
 /* What has been read so far. Stops where a callback has ended the connection. */
 static void answer_all(struct redis_conn *conn)
 {
-    while (conn->state == GREETING || conn->state == UP) {
-        void *reply = NULL;
-        if (redisReaderGetReply(conn->context->reader, &reply) != REDIS_OK) {
-            lose(conn, redisReaderGetError(conn->context->reader));
-            return;
-        }
-        if (reply == NULL)
-            return;
-        answer(conn, reply);
-        freeReplyObject(reply);
+    uint64_t passed_over = conn->wire.passed_over;
+    while (has_wire(conn)) {
+        const struct redis_reply *reply;
+        if (redis_wire_next(&conn->wire, &reply) == REDIS_WIRE_LOST)
+            lose(conn, conn->wire.reason);
+        else if (reply == NULL)
+            break;
+        else
+            answer(conn, reply);
     }
+    metrics_add(conn->metrics, M_LOG_OVERSIZE, conn->wire.passed_over - passed_over);
 }
 
-/* A short read has emptied the socket; a long one may have left more, up to this turn's share. */
 static void read_some(struct redis_conn *conn)
 {
-    for (unsigned i = 0; i < READS_A_TURN; i++) {
-        size_t before = conn->context->reader->len;
-        if (redisBufferRead(conn->context) != REDIS_OK) {
-            lose_context(conn);
+    size_t budget = READ_A_TURN;
+    while (has_wire(conn) && budget != 0) {
+        enum redis_wire_end end = redis_wire_read(&conn->wire, &budget);
+        if (end == REDIS_WIRE_LOST) {
+            lose(conn, conn->wire.reason);
             return;
         }
-        bool more = conn->context->reader->len - before == HIREDIS_READ;
         answer_all(conn);
-        if (!more || (conn->state != GREETING && conn->state != UP))
+        if (end == REDIS_WIRE_DONE)
             return;
     }
 }
@@ -298,7 +298,7 @@ static void greet(struct redis_conn *conn, redis_command_fn done,
                   const struct redis_words *commands, size_t count)
 {
     conn->greet.done = done;
-    (void)send_now(conn, &conn->greet, commands, count); /* a failure has lost the connection */
+    send_now(conn, &conn->greet, commands, count);
 }
 
 static void greet_next(struct redis_conn *conn)
@@ -353,17 +353,16 @@ static void greet_next(struct redis_conn *conn)
 
 /* Half-open connections are noticed by the watchdog too; this helps where nothing is being asked.
  */
-static void set_options(struct redis_conn *conn)
+static void set_options(struct redis_conn *conn, struct redisContext *context)
 {
-    int fd = conn->context->fd;
-    (void)fcntl(fd, F_SETFD, FD_CLOEXEC);
+    (void)fcntl(context->fd, F_SETFD, FD_CLOEXEC);
     if (redis_dial_place(conn->dial)->port == 0)
         return;
     int on = 1;
     unsigned timeout = (unsigned)conn->config.command_ms;
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
-    (void)setsockopt(fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof(timeout));
-    (void)redisEnableKeepAlive(conn->context);
+    (void)setsockopt(context->fd, IPPROTO_TCP, TCP_NODELAY, &on, sizeof(on));
+    (void)setsockopt(context->fd, IPPROTO_TCP, TCP_USER_TIMEOUT, &timeout, sizeof(timeout));
+    (void)redisEnableKeepAlive(context);
 }
 
 static void on_dialed(void *arg, struct redisContext *context, const char *reason)
@@ -373,12 +372,12 @@ static void on_dialed(void *arg, struct redisContext *context, const char *reaso
         lose(conn, reason);
         return;
     }
-    conn->context = context;
+    set_options(conn, context);
+    redis_wire_init(&conn->wire, redisFreeKeepFd(context));
     conn->asked = 0;
     conn->answered = 0;
     conn->suspect = 0;
     conn->greeting = GREET_AUTH;
-    set_options(conn);
     move(conn, GREETING);
     watch_for(conn, LOOP_READ);
     greet_next(conn);
@@ -424,9 +423,7 @@ static uint64_t next_pause(struct redis_conn *conn)
 static void settle(void *arg)
 {
     struct redis_conn *conn = arg;
-    if (conn->context != NULL)
-        redisFree(conn->context);
-    conn->context = NULL;
+    redis_wire_fini(&conn->wire);
 
     struct list lost;
     list_init(&lost);
@@ -461,6 +458,7 @@ struct redis_conn *redis_conn_open(struct loop *loop, struct metrics *metrics,
     conn->ops = ops;
     conn->arg = arg;
     conn->state = WAITING;
+    redis_wire_init(&conn->wire, -1);
     conn->dial = redis_dial_create(loop, config->finder, on_dialed, conn);
     list_init(&conn->sent);
     loop_timer_start(loop, &conn->pause_or_connect, 0, begin, conn);

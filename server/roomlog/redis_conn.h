@@ -1,9 +1,9 @@
 /* redis_conn.h - one connection to Redis that is made again and again until it is closed.
  *
- * hiredis connects, formats commands and parses replies here, without ever blocking; who waits for
- * which answer is kept by us. (hiredis' own asynchronous layer has no timeouts, ends the
- * process where a reply comes that nobody asked for, and can't be freed inside its callbacks.)
- * Everybody else sees a reply only as an opaque struct redis_reply that redis_reply.h can read.
+ * hiredis connects (redis_dial); the bytes are redis_wire's, and who waits for which answer is kept
+ * here. (hiredis' own asynchronous layer has no timeouts, ends the process where a reply comes that
+ * nobody asked for, and can't be freed inside its callbacks; its replies are trees of allocations.)
+ * Everybody else sees a reply only as a struct redis_reply that redis_reply.h can read.
  *
  *      +------------------ the pause is over -----------------+
  *      v                                                      |
@@ -19,11 +19,10 @@
  * - A command that isn't answered within command_ms ends the connection. (A pause of our own
  * process doesn't count: the answer gets one more look before it is given up.)
  * - Memory is freed only on a turn of its own: any function may be called from any callback here.
+ * - A turn reads at most 256 KiB, and what a turn sends goes out together at its end.
  *
  * The pause grows from 50 ms to 1 s, half of it drawn at random. It starts small again once a
  * connection has held for some seconds.
- *
- * SIGPIPE must be ignored by the process: hiredis writes with write(2).
  */
 #ifndef ROOMLOG_REDIS_CONN_H
 #define ROOMLOG_REDIS_CONN_H
@@ -69,8 +68,11 @@ struct redis_conn_ops {
     /* An attempt failed, or the connection is gone; its commands are finished. Another will be
      * made. */
     void (*down)(void *arg, const char *reason);
-    /* A reply that answers nothing, as subscribers get them. NULL: such a reply ends the
-     * connection. */
+    /* A reply that answers nothing, as subscribers get them: a message, whatever has been asked
+     * (see redis_reply_push), and anything while nothing has. NULL: this is no subscriber, and a
+     * reply that answers nothing ends the connection.
+     *
+     * Redis answers a SUBSCRIBE once for each channel that it names, so let it name one. */
     void (*push)(void *arg, const struct redis_reply *reply);
     /* After redis_conn_close, once: nothing is left. */
     void (*closed)(void *arg);

@@ -1,11 +1,7 @@
-/* What the header keeps opaque is hiredis' own reply. */
-#define redis_reply redisReply
 #include "roomlog/redis_reply.h"
 
 #include "base/xalloc.h"
 
-#include <hiredis/hiredis.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 enum {
@@ -13,25 +9,48 @@ enum {
     FIRST_CAPACITY = 128
 };
 
-static bool is_text(const redisReply *reply)
+static const struct redis_scan_node *node_of(const struct redis_reply *reply)
 {
-    return reply != NULL &&
-           (reply->type == REDIS_REPLY_STRING || reply->type == REDIS_REPLY_STATUS);
+    return &reply->nodes[reply->at];
 }
 
-static bool is_array(const redisReply *reply)
+static bool is(const struct redis_reply *reply, enum redis_scan_type type)
 {
-    return reply != NULL && reply->type == REDIS_REPLY_ARRAY;
+    return node_of(reply)->type == type;
 }
 
-static struct str text_of(const redisReply *reply)
+static bool is_text(const struct redis_reply *reply)
 {
-    return (struct str){reply->str, reply->len};
+    return is(reply, REDIS_SCAN_TEXT) || is(reply, REDIS_SCAN_STATUS);
 }
 
-static bool id_of(const redisReply *reply, struct stream_id *out_id)
+/* Of a text, or of an error. */
+static struct str text_of(const struct redis_reply *reply)
+{
+    const struct redis_scan_node *node = node_of(reply);
+    return (struct str){reply->base + node->text.at, node->text.len};
+}
+
+static bool id_of(const struct redis_reply *reply, struct stream_id *out_id)
 {
     return is_text(reply) && stream_id_parse(text_of(reply), out_id);
+}
+
+/* The part behind this one. */
+static struct redis_reply behind(struct redis_reply reply)
+{
+    reply.at = node_of(&reply)->next;
+    return reply;
+}
+
+/* Is it an array of so many parts? *out is the first. */
+static bool is_array_of(const struct redis_reply *reply, size_t count, struct redis_reply *out)
+{
+    if (!is(reply, REDIS_SCAN_ARRAY) || node_of(reply)->count != count)
+        return false;
+    *out = *reply;
+    out->at++;
+    return true;
 }
 
 /* --- errors --------------------------------------------------------------------------------- */
@@ -46,6 +65,7 @@ static const struct {
     {"NOPERM", RD_EDENIED},
     {"NOAUTH", RD_EDENIED},
     {"WRONGPASS", RD_EDENIED},
+    {"TOOBIG", RD_ETOOBIG}, /* redis_wire's own */
     /* These pass: trying again makes sense. */
     {"BUSY", RD_EUNAVAIL},
     {"CLUSTERDOWN", RD_EUNAVAIL},
@@ -81,7 +101,7 @@ static bool wraps(struct str text, const char *word)
 
 enum rd_err redis_reply_err(const struct redis_reply *reply)
 {
-    if (reply->type != REDIS_REPLY_ERROR)
+    if (!is(reply, REDIS_SCAN_ERROR))
         return RD_OK;
     struct str text = text_of(reply);
     for (size_t i = 0; i < sizeof(errors) / sizeof(errors[0]); i++)
@@ -92,27 +112,28 @@ enum rd_err redis_reply_err(const struct redis_reply *reply)
 
 bool redis_reply_error_text(const struct redis_reply *reply, char *dst, size_t cap)
 {
-    if (reply->type != REDIS_REPLY_ERROR)
+    if (!is(reply, REDIS_SCAN_ERROR))
         return false;
-    size_t len = reply->len < cap - 1 ? reply->len : cap - 1;
+    struct str text = text_of(reply);
+    size_t len = text.len < cap - 1 ? text.len : cap - 1;
     for (size_t i = 0; i < len; i++)
-        dst[i] = reply->str[i] < ' ' && reply->str[i] >= 0 ? '?' : reply->str[i];
+        dst[i] = text.p[i] < ' ' && text.p[i] >= 0 ? '?' : text.p[i];
     dst[len] = '\0';
     return true;
 }
 
 bool redis_reply_is(const struct redis_reply *reply, const char *code)
 {
-    return reply->type == REDIS_REPLY_ERROR && begins_with(text_of(reply), code);
+    return is(reply, REDIS_SCAN_ERROR) && begins_with(text_of(reply), code);
 }
 
 /* --- small answers -------------------------------------------------------------------------- */
 
 bool redis_reply_integer(const struct redis_reply *reply, long long *out_integer)
 {
-    if (reply->type != REDIS_REPLY_INTEGER)
+    if (!is(reply, REDIS_SCAN_INTEGER))
         return false;
-    *out_integer = reply->integer;
+    *out_integer = node_of(reply)->integer;
     return true;
 }
 
@@ -124,25 +145,64 @@ bool redis_reply_text(const struct redis_reply *reply, struct str *out_text)
     return true;
 }
 
+bool redis_reply_nil(const struct redis_reply *reply)
+{
+    return is(reply, REDIS_SCAN_NIL);
+}
+
+bool redis_reply_array(const struct redis_reply *reply, struct redis_reply_parts *out_parts)
+{
+    if (!is(reply, REDIS_SCAN_ARRAY))
+        return false;
+    *out_parts = (struct redis_reply_parts){.next = *reply, .left = node_of(reply)->count};
+    out_parts->next.at++;
+    return true;
+}
+
+bool redis_reply_part(struct redis_reply_parts *parts, struct redis_reply *out_part)
+{
+    if (parts->left == 0)
+        return false;
+    *out_part = parts->next;
+    /* Behind the last there may be no node. */
+    if (--parts->left != 0)
+        parts->next = behind(parts->next);
+    return true;
+}
+
 bool redis_reply_is_master(const struct redis_reply *reply)
 {
+    struct redis_reply_parts parts;
+    struct redis_reply first;
     struct str role;
-    return is_array(reply) && reply->elements != 0 && redis_reply_text(reply->element[0], &role) &&
-           str_eq(role, STR("master"));
+    return redis_reply_array(reply, &parts) && redis_reply_part(&parts, &first) &&
+           redis_reply_text(&first, &role) && str_eq(role, STR("master"));
+}
+
+bool redis_reply_push(const struct redis_reply *reply)
+{
+    struct redis_reply_parts parts;
+    struct redis_reply kind;
+    if (!redis_reply_array(reply, &parts) || !redis_reply_part(&parts, &kind) || !is_text(&kind))
+        return false;
+    struct str text = text_of(&kind);
+    return str_eq(text, STR("message")) || str_eq(text, STR("pmessage")) ||
+           str_eq(text, STR("smessage")) || str_eq(text, STR("sunsubscribe"));
 }
 
 bool redis_reply_appended(const struct redis_reply *reply, struct stream_id *out_id,
                           bool *out_duplicate)
 {
-    const redisReply *id = reply;
+    struct redis_reply id = *reply;
     bool duplicate = false;
-    if (is_array(reply)) {
-        if (reply->elements != 2 || reply->element[1]->type != REDIS_REPLY_INTEGER)
+    if (is_array_of(reply, 2, &id)) {
+        long long flag;
+        struct redis_reply second = behind(id);
+        if (!redis_reply_integer(&second, &flag))
             return false;
-        id = reply->element[0];
-        duplicate = reply->element[1]->integer != 0;
+        duplicate = flag != 0;
     }
-    if (!id_of(id, out_id))
+    if (!id_of(&id, out_id))
         return false;
     *out_duplicate = duplicate;
     return true;
@@ -181,22 +241,35 @@ static struct str *field_of(struct roomlog_entry *entry, struct str name)
 }
 
 /* [id, [name, value, ...]] */
-static bool entry_of(const redisReply *reply, struct roomlog_entry *out)
+static bool entry_of(const struct redis_reply *reply, struct roomlog_entry *out)
 {
+    struct redis_reply id;
     *out = (struct roomlog_entry){.prev_known = false};
-    if (!is_array(reply) || reply->elements != 2 || !id_of(reply->element[0], &out->id))
+    if (!is_array_of(reply, 2, &id) || !id_of(&id, &out->id))
         return false;
-    const redisReply *fields = reply->element[1];
-    if (!is_array(fields) || fields->elements % 2 != 0)
+    struct redis_reply_parts parts;
+    struct redis_reply name = behind(id);
+    if (!redis_reply_array(&name, &parts) || parts.left % 2 != 0)
         return false;
-    for (size_t i = 0; i < fields->elements; i += 2) {
-        const redisReply *name = fields->element[i];
-        const redisReply *value = fields->element[i + 1];
-        if (!is_text(name) || !is_text(value))
+    while (redis_reply_part(&parts, &name)) {
+        struct redis_reply value;
+        if (!redis_reply_part(&parts, &value) || !is_text(&name) || !is_text(&value))
             return false;
-        struct str *field = field_of(out, text_of(name));
+        struct str *field = field_of(out, text_of(&name));
         if (field != NULL && !str_present(*field))
-            *field = text_of(value);
+            *field = text_of(&value);
+    }
+    return true;
+}
+
+/* Each is after the one before it, and chained to it. */
+static bool chain(struct roomlog_entry *entries, size_t count)
+{
+    for (size_t i = 1; i < count; i++) {
+        if (stream_id_cmp(entries[i - 1].id, entries[i].id) >= 0)
+            return false;
+        entries[i].prev = entries[i - 1].id;
+        entries[i].prev_known = true;
     }
     return true;
 }
@@ -204,23 +277,20 @@ static bool entry_of(const redisReply *reply, struct roomlog_entry *out)
 bool redis_reply_range(const struct redis_reply *reply, enum redis_reply_order order,
                        struct redis_reply_entries *out_entries)
 {
+    struct redis_reply_parts parts;
+    struct redis_reply part;
     out_entries->count = 0;
-    if (!is_array(reply))
+    if (!redis_reply_array(reply, &parts))
         return false;
-    size_t count = reply->elements;
+    size_t count = parts.left;
     reserve(out_entries, count);
-    for (size_t i = 0; i < count; i++) {
-        struct roomlog_entry *entry = &out_entries->p[i];
-        size_t from = order == REDIS_REPLY_ASCENDING ? i : count - 1 - i;
-        if (!entry_of(reply->element[from], entry))
+    for (size_t i = 0; redis_reply_part(&parts, &part); i++) {
+        size_t to = order == REDIS_REPLY_ASCENDING ? i : count - 1 - i;
+        if (!entry_of(&part, &out_entries->p[to]))
             return false;
-        if (i == 0)
-            continue;
-        if (stream_id_cmp(entry[-1].id, entry->id) >= 0)
-            return false;
-        entry->prev = entry[-1].id;
-        entry->prev_known = true;
     }
+    if (!chain(out_entries->p, count))
+        return false;
     out_entries->count = count;
     return true;
 }
@@ -228,23 +298,28 @@ bool redis_reply_range(const struct redis_reply *reply, enum redis_reply_order o
 /* --- XINFO STREAM --------------------------------------------------------------------------- */
 
 /* What an entry takes on the wire, fields that we don't know included; 0 where it is none. */
-static size_t wire_bytes(const redisReply *entry)
+static size_t wire_bytes(const struct redis_reply *entry)
 {
-    if (!is_array(entry) || entry->elements != 2 || !is_array(entry->element[1]))
+    struct redis_reply id;
+    struct redis_reply_parts parts;
+    if (!is_array_of(entry, 2, &id))
         return 0;
-    const redisReply *fields = entry->element[1];
+    struct redis_reply field = behind(id);
+    if (!redis_reply_array(&field, &parts))
+        return 0;
     size_t bytes = ENTRY_OVERHEAD;
-    for (size_t i = 0; i < fields->elements; i++)
-        if (is_text(fields->element[i]))
-            bytes += fields->element[i]->len;
+    while (redis_reply_part(&parts, &field))
+        if (is_text(&field))
+            bytes += text_of(&field).len;
     return bytes;
 }
 
-static bool count_of(const redisReply *reply, uint64_t *out)
+static bool count_of(const struct redis_reply *reply, uint64_t *out)
 {
-    if (reply->type != REDIS_REPLY_INTEGER || reply->integer < 0)
+    long long count;
+    if (!redis_reply_integer(reply, &count) || count < 0)
         return false;
-    *out = (uint64_t)reply->integer;
+    *out = (uint64_t)count;
     return true;
 }
 
@@ -252,7 +327,7 @@ static bool count_of(const redisReply *reply, uint64_t *out)
 enum { SEEN_LENGTH = 1, SEEN_LAST = 2, SEEN_FIRST = 4, SEEN_ALL = 7 };
 
 /* One pair of XINFO's. False where it is malformed; *seen gets a bit for what has to be there. */
-static bool take_pair(struct str name, const redisReply *value, struct verdict_info *info,
+static bool take_pair(struct str name, const struct redis_reply *value, struct verdict_info *info,
                       unsigned *seen, size_t *bytes)
 {
     if (str_eq(name, STR("length"))) {
@@ -276,8 +351,8 @@ static bool take_pair(struct str name, const redisReply *value, struct verdict_i
     if (!first)
         return true;
     *seen |= SEEN_FIRST;
-    return value->type == REDIS_REPLY_NIL ||
-           (is_array(value) && value->elements == 2 && id_of(value->element[0], &info->first));
+    struct redis_reply id;
+    return redis_reply_nil(value) || (is_array_of(value, 2, &id) && id_of(&id, &info->first));
 }
 
 bool redis_reply_info(const struct redis_reply *reply, struct verdict_info *out_info,
@@ -285,21 +360,24 @@ bool redis_reply_info(const struct redis_reply *reply, struct verdict_info *out_
 {
     struct verdict_info info = {.exists = false};
     *out_bytes = 0;
-    if (reply->type == REDIS_REPLY_ERROR) {
+    if (is(reply, REDIS_SCAN_ERROR)) {
         if (!begins_with(text_of(reply), "ERR no such key"))
             return false;
         *out_info = info;
         return true;
     }
-    if (!is_array(reply) || reply->elements % 2 != 0)
+    struct redis_reply_parts parts;
+    struct redis_reply name;
+    struct redis_reply value;
+    if (!redis_reply_array(reply, &parts) || parts.left % 2 != 0)
         return false;
     info.exists = true;
     info.added = UINT64_MAX;
     info.max_deleted = STREAM_ID_MAX;
     unsigned seen = 0;
-    for (size_t i = 0; i < reply->elements; i += 2) {
-        if (!is_text(reply->element[i]) ||
-            !take_pair(text_of(reply->element[i]), reply->element[i + 1], &info, &seen, out_bytes))
+    while (redis_reply_part(&parts, &name)) {
+        if (!redis_reply_part(&parts, &value) || !is_text(&name) ||
+            !take_pair(text_of(&name), &value, &info, &seen, out_bytes))
             return false;
     }
     if (seen != SEEN_ALL || (info.length == 0) != stream_id_is_zero(info.first))
@@ -316,12 +394,14 @@ bool redis_reply_exec(const struct redis_reply *reply, enum redis_reply_order or
     if (*out_err != RD_OK)
         return false;
     *out_err = RD_ELOG;
-    if (!is_array(reply) || reply->elements != 2)
+    struct redis_reply first;
+    if (!is_array_of(reply, 2, &first))
         return false;
-    if (!redis_reply_info(reply->element[0], out_info, out_bytes) ||
-        !redis_reply_range(reply->element[1], order, out_entries)) {
-        enum rd_err range = redis_reply_err(reply->element[1]);
-        enum rd_err info = redis_reply_err(reply->element[0]);
+    struct redis_reply second = behind(first);
+    if (!redis_reply_info(&first, out_info, out_bytes) ||
+        !redis_reply_range(&second, order, out_entries)) {
+        enum rd_err range = redis_reply_err(&second);
+        enum rd_err info = redis_reply_err(&first);
         *out_err = range != RD_OK ? range : info != RD_OK ? info : RD_ELOG;
         return false;
     }
@@ -339,23 +419,31 @@ bool redis_reply_exec_refused(const struct redis_reply *reply)
 /* ["message", "__redis__:invalidate", [key, ...]], or nil in place of the keys. */
 enum redis_reply_bell redis_reply_bell(const struct redis_reply *reply, size_t *out_count)
 {
+    struct redis_reply kind;
     *out_count = 0;
-    if (!is_array(reply) || reply->elements != 3 || !is_text(reply->element[0]) ||
-        !str_eq(text_of(reply->element[0]), STR("message")))
+    if (!is_array_of(reply, 3, &kind) || !is_text(&kind) || !str_eq(text_of(&kind), STR("message")))
         return REDIS_REPLY_NO_BELL;
-    const redisReply *keys = reply->element[2];
-    if (keys->type == REDIS_REPLY_NIL)
+    struct redis_reply keys = behind(behind(kind));
+    struct redis_reply_parts parts;
+    struct redis_reply key;
+    if (redis_reply_nil(&keys))
         return REDIS_REPLY_ALL;
-    if (!is_array(keys))
+    if (!redis_reply_array(&keys, &parts))
         return REDIS_REPLY_NO_BELL;
-    for (size_t i = 0; i < keys->elements; i++)
-        if (!is_text(keys->element[i]))
+    size_t count = parts.left;
+    while (redis_reply_part(&parts, &key))
+        if (!is_text(&key))
             return REDIS_REPLY_NO_BELL;
-    *out_count = keys->elements;
+    *out_count = count;
     return REDIS_REPLY_KEYS;
 }
 
 struct str redis_reply_bell_key(const struct redis_reply *reply, size_t at)
 {
-    return text_of(reply->element[2]->element[at]);
+    /* Texts are one node each, so the keys need no walk. */
+    struct redis_reply key = *reply;
+    key.at++;
+    key = behind(behind(key));
+    key.at += 1 + at;
+    return text_of(&key);
 }

@@ -1,9 +1,8 @@
 /* redis_reply.h - what Redis says, as ids, entries, verdict_info and errors. No I/O, so it can be
  * fuzzed.
  *
- * The only file beside redis_conn and redis_dial that knows hiredis: to everybody else a reply is
- * an opaque struct redis_reply, good for the callback that brought it. What is found in one borrows
- * from it.
+ * A reply is a view on what redis_scan found, good for the callback that brought it, and so is each
+ * of its parts. What is found in one borrows from it.
  *
  * Nothing here trusts a reply's shape: whatever isn't as documented is refused as a whole.
  */
@@ -11,9 +10,21 @@
 #define ROOMLOG_REDIS_REPLY_H
 
 #include "base/rd.h"
+#include "roomlog/redis_scan.h"
 #include "roomlog/roomlog.h"
 
-struct redis_reply;
+/* The fields are redis_reply.c's. A copy is as good as the original. */
+struct redis_reply {
+    const struct redis_scan_node *nodes;
+    const char *base; /* what texts' offsets count from */
+    size_t at;        /* its node */
+};
+
+/* What is left of an array's parts. */
+struct redis_reply_parts {
+    struct redis_reply next;
+    size_t left;
+};
 
 /* Entries of one reply, in memory that is used again for the next. Zeroed: empty. */
 struct redis_reply_entries {
@@ -21,6 +32,12 @@ struct redis_reply_entries {
     size_t count;
     size_t capacity;
 };
+
+/* A whole reply. base: its first byte. Borrows both for as long as it is used. */
+static inline struct redis_reply redis_reply_of(const struct redis_scan *scan, const char *base)
+{
+    return (struct redis_reply){.nodes = scan->nodes, .base = base};
+}
 
 void redis_reply_entries_fini(struct redis_reply_entries *entries);
 
@@ -36,6 +53,16 @@ bool redis_reply_is(const struct redis_reply *reply, const char *code);
 
 bool redis_reply_integer(const struct redis_reply *reply, long long *out_integer);
 bool redis_reply_text(const struct redis_reply *reply, struct str *out_text);
+bool redis_reply_nil(const struct redis_reply *reply);
+
+/* Is it an array? *out_parts has its parts, of which `left` are there. */
+bool redis_reply_array(const struct redis_reply *reply, struct redis_reply_parts *out_parts);
+/* The next one, in order. False: there is none. */
+bool redis_reply_part(struct redis_reply_parts *parts, struct redis_reply *out_part);
+
+/* Is it something that a subscriber is sent without having asked: a message, of a channel or a
+ * pattern, or of a channel that Redis has taken away from it? What answers SUBSCRIBE is none. */
+bool redis_reply_push(const struct redis_reply *reply);
 
 /* An answer of ROLE that says so? */
 bool redis_reply_is_master(const struct redis_reply *reply);

@@ -1,10 +1,14 @@
 /* fuzz_redis_reply.c - any bytes as what Redis says.
  *
- * They go through hiredis' reader, and each reply that comes out through everything that reads
- * replies. Whatever is accepted keeps the promises that the feed rests on: ids only grow, each
- * entry is chained to the one before it, a log that is empty has no first entry.
+ * They go through redis_scan, whole and cut into pieces that the bytes themselves choose: what
+ * comes out must be the same, and the same as hiredis' reader makes of them. Each reply then goes
+ * through everything that reads replies. Whatever is accepted keeps the promises that the feed
+ * rests on: ids only grow, each entry is chained to the one before it, a log that is empty has no
+ * first entry.
+ *
+ * Where the two readers may differ: hiredis takes no more than some arrays inside each other and a
+ * later one knows RESP3; it lets any two bytes end a bulk string, and a line be of any length.
  */
-#define redis_reply redisReply
 #include "roomlog/redis_reply.h"
 
 #include <hiredis/hiredis.h>
@@ -44,7 +48,7 @@ static void check_info(const struct verdict_info *info)
     CHECK((info->length == 0) == stream_id_is_zero(info->first));
 }
 
-static void check_range(const redisReply *reply, enum redis_reply_order order)
+static void check_range(const struct redis_reply *reply, enum redis_reply_order order)
 {
     struct redis_reply_entries entries = {.p = NULL};
     struct verdict_info info;
@@ -66,7 +70,7 @@ static void check_range(const redisReply *reply, enum redis_reply_order order)
     redis_reply_entries_fini(&entries);
 }
 
-static void check_reply(const redisReply *reply)
+static void check_reply(const struct redis_reply *reply)
 {
     struct verdict_info info;
     struct stream_id id;
@@ -91,6 +95,47 @@ static void check_reply(const redisReply *reply)
         CHECK(count == 0);
     for (size_t i = 0; i < count; i++)
         CHECK(redis_reply_bell_key(reply, i).p != NULL);
+    CHECK(count == 0 || redis_reply_push(reply));
+}
+
+/* --- beside hiredis ------------------------------------------------------------------------- */
+
+static const int their_type[] = {
+    [REDIS_SCAN_TEXT] = REDIS_REPLY_STRING, [REDIS_SCAN_STATUS] = REDIS_REPLY_STATUS,
+    [REDIS_SCAN_ERROR] = REDIS_REPLY_ERROR, [REDIS_SCAN_INTEGER] = REDIS_REPLY_INTEGER,
+    [REDIS_SCAN_ARRAY] = REDIS_REPLY_ARRAY, [REDIS_SCAN_NIL] = REDIS_REPLY_NIL,
+};
+
+static void check_same(const struct redis_reply *ours, const redisReply *theirs)
+{
+    struct redis_reply_parts parts;
+    struct redis_reply part;
+    long long number = 0;
+    const struct redis_scan_node *node = &ours->nodes[ours->at];
+    CHECK(their_type[node->type] == theirs->type);
+    if (redis_reply_integer(ours, &number))
+        CHECK(number == theirs->integer);
+    if (node->type <= REDIS_SCAN_ERROR) {
+        CHECK(node->text.len == theirs->len);
+        CHECK(memcmp(ours->base + node->text.at, theirs->str, theirs->len) == 0);
+    }
+    if (!redis_reply_array(ours, &parts))
+        return;
+    CHECK(parts.left == theirs->elements);
+    for (size_t i = 0; redis_reply_part(&parts, &part); i++)
+        check_same(&part, theirs->element[i]);
+}
+
+/* May it be refused by us alone, or by them alone? */
+static bool may_differ(const struct redis_scan *scan, const redisReader *reader)
+{
+    if (reader->err != 0)
+        return strstr(reader->errstr, "nested") != NULL;
+    static const char *const stricter[] = {"longer than it said", "RESP2", "too long", "too many"};
+    for (size_t i = 0; i < sizeof(stricter) / sizeof(stricter[0]); i++)
+        if (strstr(scan->reason, stricter[i]) != NULL)
+            return true;
+    return false;
 }
 
 /* hiredis makes room for all elements that an array announces: gigabytes would only be slow. */
@@ -109,20 +154,93 @@ static bool announces_too_much(const uint8_t *data, size_t size)
     return false;
 }
 
+/* Every node of a scan in pieces is that of the scan in one. */
+static void check_equal_scans(const struct redis_scan *a, const struct redis_scan *b)
+{
+    CHECK(a->count == b->count && a->at == b->at);
+    for (size_t i = 0; i < a->count; i++) {
+        const struct redis_scan_node *x = &a->nodes[i];
+        const struct redis_scan_node *y = &b->nodes[i];
+        CHECK(x->type == y->type && x->next == y->next);
+        CHECK(x->next > i && x->next <= a->count);
+        if (x->type == REDIS_SCAN_INTEGER)
+            CHECK(x->integer == y->integer);
+        else if (x->type == REDIS_SCAN_ARRAY)
+            CHECK(x->count == y->count);
+        else if (x->type != REDIS_SCAN_NIL)
+            CHECK(x->text.at == y->text.at && x->text.len == y->text.len && x->text.len <= a->at &&
+                  x->text.at <= a->at - x->text.len);
+    }
+}
+
+/* As redis_scan_run over the whole text, but in pieces, each in a block of its own. */
+static enum redis_scan_verdict run_in_pieces(struct redis_scan *scan, struct str text)
+{
+    enum redis_scan_verdict verdict = REDIS_SCAN_MORE;
+    uint32_t random = 2166136261u;
+    for (size_t len = 0; verdict == REDIS_SCAN_MORE && len < text.len;) {
+        random = (random ^ (uint32_t)(unsigned char)text.p[len]) * 16777619u;
+        len += 1 + (random >> 8) % (1u + (random >> 28) * 8u);
+        if (len > text.len)
+            len = text.len;
+        char *piece = malloc(len);
+        CHECK(piece != NULL);
+        memcpy(piece, text.p, len);
+        verdict = redis_scan_run(scan, (struct str){piece, len});
+        free(piece);
+    }
+    return verdict;
+}
+
+/* One reply at the head of text. Returns its length; 0: there is none, or no more. */
+static size_t check_one(struct redis_scan *scan, redisReader *reader, struct str text)
+{
+    struct redis_scan pieces;
+    void *theirs = NULL;
+    redis_scan_init(&pieces);
+    enum redis_scan_verdict verdict = redis_scan_run(scan, text);
+    if (text.len != 0)
+        CHECK(run_in_pieces(&pieces, text) == verdict);
+    bool fine = redisReaderGetReply(reader, &theirs) == REDIS_OK;
+    size_t len = 0;
+
+    if (verdict == REDIS_SCAN_WHOLE) {
+        struct redis_reply reply = redis_reply_of(scan, text.p);
+        check_equal_scans(scan, &pieces);
+        check_reply(&reply);
+        if (theirs != NULL)
+            check_same(&reply, theirs);
+        else
+            CHECK(!fine && may_differ(scan, reader));
+        len = theirs != NULL ? scan->at : 0;
+    } else if (verdict == REDIS_SCAN_BROKEN) {
+        /* They wait for a line's end first. */
+        CHECK(!fine || theirs == NULL || may_differ(scan, reader));
+    } else {
+        CHECK(verdict == REDIS_SCAN_MORE || verdict == REDIS_SCAN_OVER);
+        CHECK(theirs == NULL && (fine || may_differ(scan, reader)));
+    }
+    if (theirs != NULL)
+        freeReplyObject(theirs);
+    redis_scan_fini(&pieces);
+    return len;
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
     if (announces_too_much(data, size))
         return 0;
+    struct redis_scan scan;
+    struct str text = {(const char *)data, size};
     redisReader *reader = redisReaderCreate();
     CHECK(reader != NULL);
-    void *reply = NULL;
-    if (redisReaderFeed(reader, (const char *)data, size) == REDIS_OK) {
-        while (redisReaderGetReply(reader, &reply) == REDIS_OK && reply != NULL) {
-            check_reply(reply);
-            freeReplyObject(reply);
-            reply = NULL;
-        }
+    CHECK(redisReaderFeed(reader, text.p, text.len) == REDIS_OK);
+    redis_scan_init(&scan);
+    for (size_t len; (len = check_one(&scan, reader, text)) != 0;) {
+        text = (struct str){text.p + len, text.len - len};
+        redis_scan_next(&scan);
     }
+    redis_scan_fini(&scan);
     redisReaderFree(reader);
     return 0;
 }

@@ -1,23 +1,38 @@
-#define redis_reply redisReply
 #include "roomlog/redis_reply.h"
 
 #include "tests/lib/suite.h"
 
-#include <hiredis/hiredis.h>
 #include <string.h>
 
 #define COUNT_OF(table) (int)(sizeof(table) / sizeof((table)[0]))
 
-/* What hiredis makes of this RESP text. Returns owned. */
-static redisReply *reply_of(const char *resp)
+/* A reply with all that it is a view on. */
+struct held {
+    struct redis_reply reply;
+    struct redis_scan scan;
+    char bytes[];
+};
+
+/* Returns owned, in a block of exactly the text's size: let_go. */
+static const struct redis_reply *reply_of(const char *resp)
 {
-    redisReader *reader = redisReaderCreate();
-    void *reply = NULL;
-    ck_assert_int_eq(redisReaderFeed(reader, resp, strlen(resp)), REDIS_OK);
-    ck_assert_int_eq(redisReaderGetReply(reader, &reply), REDIS_OK);
-    ck_assert_msg(reply != NULL, "incomplete: %s", resp);
-    redisReaderFree(reader);
-    return reply;
+    size_t len = strlen(resp);
+    struct held *held = malloc(sizeof(*held) + len);
+    ck_assert_ptr_nonnull(held);
+    memcpy(held->bytes, resp, len);
+    redis_scan_init(&held->scan);
+    ck_assert_msg(redis_scan_run(&held->scan, (struct str){held->bytes, len}) == REDIS_SCAN_WHOLE,
+                  "no whole reply: %s", resp);
+    ck_assert_uint_eq(held->scan.at, len);
+    held->reply = redis_reply_of(&held->scan, held->bytes);
+    return &held->reply;
+}
+
+static void let_go(const struct redis_reply *reply)
+{
+    struct held *held = RD_CONTAINER(reply, struct held, reply);
+    redis_scan_fini(&held->scan);
+    free(held);
 }
 
 /* --- errors --------------------------------------------------------------------------------- */
@@ -46,6 +61,7 @@ static const struct {
     {"-ERR\r\n", RD_ELOG},
     {"-\r\n", RD_ELOG},
     {"-OOM\r\n", RD_EFULL},
+    {"-TOOBIG the reply is larger than 256 MiB\r\n", RD_ETOOBIG},
     {"-ERR ACL failure in script: User x has no permissions\r\n", RD_EDENIED},
     {"-ERR The user executing the script can't run this command or subcommand script: x\r\n",
      RD_EDENIED},
@@ -58,43 +74,43 @@ static const struct {
 
 START_TEST(an_error_means_one_of_ours)
 {
-    redisReply *reply = reply_of(ERRORS[_i].resp);
+    const struct redis_reply *reply = reply_of(ERRORS[_i].resp);
     ck_assert_int_eq(redis_reply_err(reply), ERRORS[_i].err);
-    freeReplyObject(reply);
+    let_go(reply);
 }
 END_TEST
 
 START_TEST(the_text_of_an_error_is_cut_and_has_no_control_characters)
 {
     char text[8];
-    redisReply *reply = reply_of("-ERR a\tb\x1b[0m c\r\n");
+    const struct redis_reply *reply = reply_of("-ERR a\tb\x1b[0m c\r\n");
     ck_assert(redis_reply_error_text(reply, text, sizeof(text)));
     ck_assert_str_eq(text, "ERR a?b");
-    freeReplyObject(reply);
+    let_go(reply);
     reply = reply_of("+OK\r\n");
     ck_assert(!redis_reply_error_text(reply, text, sizeof(text)));
     ck_assert_str_eq(text, "ERR a?b");
-    freeReplyObject(reply);
+    let_go(reply);
 }
 END_TEST
 
 START_TEST(an_error_is_known_by_its_first_words)
 {
-    redisReply *reply = reply_of("-NOSCRIPT No matching script.\r\n");
+    const struct redis_reply *reply = reply_of("-NOSCRIPT No matching script.\r\n");
     ck_assert(redis_reply_is(reply, "NOSCRIPT"));
     ck_assert(!redis_reply_is(reply, "NOSC"));
     ck_assert(!redis_reply_is(reply, "NOSCRIPT No matching script. None"));
     ck_assert(!redis_reply_exec_refused(reply));
-    freeReplyObject(reply);
+    let_go(reply);
     reply = reply_of("$8\r\nNOSCRIPT\r\n");
     ck_assert(!redis_reply_is(reply, "NOSCRIPT"));
-    freeReplyObject(reply);
+    let_go(reply);
     reply = reply_of("-EXECABORT Transaction discarded because of previous errors.\r\n");
     ck_assert(redis_reply_exec_refused(reply));
-    freeReplyObject(reply);
+    let_go(reply);
     reply = reply_of("-ERR EXEC without MULTI\r\n");
     ck_assert(redis_reply_exec_refused(reply));
-    freeReplyObject(reply);
+    let_go(reply);
 }
 END_TEST
 
@@ -126,11 +142,11 @@ START_TEST(an_append_answers_with_an_id)
 {
     struct stream_id id = {1, 2};
     bool duplicate = false;
-    redisReply *reply = reply_of(APPENDED[_i].resp);
+    const struct redis_reply *reply = reply_of(APPENDED[_i].resp);
     ck_assert_int_eq(redis_reply_appended(reply, &id, &duplicate), APPENDED[_i].ok);
     ck_assert_int_eq(duplicate, APPENDED[_i].duplicate);
     ck_assert(stream_id_eq(id, APPENDED[_i].ok ? APPENDED[_i].id : (struct stream_id){1, 2}));
-    freeReplyObject(reply);
+    let_go(reply);
 }
 END_TEST
 
@@ -138,16 +154,16 @@ START_TEST(small_answers_are_what_they_are)
 {
     long long number = 0;
     struct str text;
-    redisReply *reply = reply_of(":-42\r\n");
+    const struct redis_reply *reply = reply_of(":-42\r\n");
     ck_assert(redis_reply_integer(reply, &number));
     ck_assert_int_eq(number, -42);
     ck_assert(!redis_reply_text(reply, &text));
-    freeReplyObject(reply);
+    let_go(reply);
     reply = reply_of("$3\r\nabc\r\n");
     ck_assert(redis_reply_text(reply, &text));
     ck_assert(str_eq(text, STR("abc")));
     ck_assert(!redis_reply_integer(reply, &number));
-    freeReplyObject(reply);
+    let_go(reply);
 }
 END_TEST
 
@@ -159,7 +175,7 @@ END_TEST
 START_TEST(a_range_is_a_chain_of_entries)
 {
     struct redis_reply_entries entries = {.p = NULL};
-    redisReply *reply = reply_of(
+    const struct redis_reply *reply = reply_of(
         "*3\r\n" ENTRY(3, "1-1",
                        "*10\r\n$4\r\ntype\r\n$1\r\nt\r\n$4\r\ndata\r\n$0\r\n\r\n$4\r\nfrom\r\n"
                        "$1\r\nf\r\n$3\r\nref\r\n$1\r\nr\r\n$3\r\nkey\r\n$1\r\nk\r\n")
@@ -182,7 +198,7 @@ START_TEST(a_range_is_a_chain_of_entries)
 
     ck_assert(e[2].prev_known && stream_id_eq(e[2].prev, e[1].id));
     ck_assert(str_eq(e[2].data, STR("3"))); /* of equal fields the first counts */
-    freeReplyObject(reply);
+    let_go(reply);
     redis_reply_entries_fini(&entries);
 }
 END_TEST
@@ -190,14 +206,15 @@ END_TEST
 START_TEST(a_range_that_goes_down_is_turned_round)
 {
     struct redis_reply_entries entries = {.p = NULL};
-    redisReply *reply = reply_of("*2\r\n" ENTRY(3, "2-0", ONE_FIELD) ENTRY(3, "1-0", ONE_FIELD));
+    const struct redis_reply *reply =
+        reply_of("*2\r\n" ENTRY(3, "2-0", ONE_FIELD) ENTRY(3, "1-0", ONE_FIELD));
     ck_assert(redis_reply_range(reply, REDIS_REPLY_DESCENDING, &entries));
     ck_assert_uint_eq(entries.count, 2);
     ck_assert_uint_eq(entries.p[0].id.ms, 1);
     ck_assert_uint_eq(entries.p[1].id.ms, 2);
     ck_assert(entries.p[1].prev_known && entries.p[1].prev.ms == 1);
     ck_assert(!redis_reply_range(reply, REDIS_REPLY_ASCENDING, &entries));
-    freeReplyObject(reply);
+    let_go(reply);
     redis_reply_entries_fini(&entries);
 }
 END_TEST
@@ -227,10 +244,10 @@ static const char *const NO_RANGE[] = {
 START_TEST(what_is_no_range_is_refused_whole)
 {
     struct redis_reply_entries entries = {.p = NULL};
-    redisReply *reply = reply_of(NO_RANGE[_i]);
+    const struct redis_reply *reply = reply_of(NO_RANGE[_i]);
     ck_assert(!redis_reply_range(reply, REDIS_REPLY_ASCENDING, &entries));
     ck_assert_uint_eq(entries.count, 0);
-    freeReplyObject(reply);
+    let_go(reply);
     redis_reply_entries_fini(&entries);
 }
 END_TEST
@@ -238,8 +255,8 @@ END_TEST
 START_TEST(the_memory_of_entries_is_used_again)
 {
     struct redis_reply_entries entries = {.p = NULL};
-    redisReply *none = reply_of("*0\r\n");
-    redisReply *one = reply_of("*1\r\n" ENTRY(3, "1-1", ONE_FIELD));
+    const struct redis_reply *none = reply_of("*0\r\n");
+    const struct redis_reply *one = reply_of("*1\r\n" ENTRY(3, "1-1", ONE_FIELD));
     ck_assert(redis_reply_range(none, REDIS_REPLY_ASCENDING, &entries));
     ck_assert_uint_eq(entries.count, 0);
     ck_assert(redis_reply_range(one, REDIS_REPLY_ASCENDING, &entries));
@@ -247,8 +264,8 @@ START_TEST(the_memory_of_entries_is_used_again)
     ck_assert(redis_reply_range(one, REDIS_REPLY_ASCENDING, &entries));
     ck_assert_ptr_eq(entries.p, before);
     ck_assert_uint_eq(entries.count, 1);
-    freeReplyObject(none);
-    freeReplyObject(one);
+    let_go(none);
+    let_go(one);
     redis_reply_entries_fini(&entries);
 }
 END_TEST
@@ -268,7 +285,8 @@ START_TEST(info_is_what_a_stream_records)
 {
     struct verdict_info info;
     size_t bytes;
-    redisReply *reply = reply_of("*14\r\n" LENGTH(7) LAST DELETED ADDED OTHER FIRST LAST_ENTRY);
+    const struct redis_reply *reply =
+        reply_of("*14\r\n" LENGTH(7) LAST DELETED ADDED OTHER FIRST LAST_ENTRY);
     ck_assert(redis_reply_info(reply, &info, &bytes));
     ck_assert(info.exists);
     ck_assert_uint_eq(info.length, 7);
@@ -278,7 +296,7 @@ START_TEST(info_is_what_a_stream_records)
     ck_assert(stream_id_eq(info.max_deleted, (struct stream_id){4, 0}));
     ck_assert_uint_ge(bytes, 10); /* the larger of both */
     ck_assert_uint_lt(bytes, 200);
-    freeReplyObject(reply);
+    let_go(reply);
 }
 END_TEST
 
@@ -286,12 +304,12 @@ START_TEST(a_missing_key_is_a_log_that_is_not_there)
 {
     struct verdict_info info = {.exists = true, .length = 1};
     size_t bytes;
-    redisReply *reply = reply_of("-ERR no such key\r\n");
+    const struct redis_reply *reply = reply_of("-ERR no such key\r\n");
     ck_assert(redis_reply_info(reply, &info, &bytes));
     ck_assert(!info.exists);
     ck_assert_uint_eq(info.length, 0);
     ck_assert_uint_eq(bytes, 0);
-    freeReplyObject(reply);
+    let_go(reply);
 }
 END_TEST
 
@@ -299,11 +317,11 @@ START_TEST(an_emptied_stream_has_a_last_id_and_no_first)
 {
     struct verdict_info info;
     size_t bytes;
-    redisReply *reply = reply_of("*10\r\n" LENGTH(0) LAST DELETED ADDED FIRST_NONE);
+    const struct redis_reply *reply = reply_of("*10\r\n" LENGTH(0) LAST DELETED ADDED FIRST_NONE);
     ck_assert(redis_reply_info(reply, &info, &bytes));
     ck_assert(info.exists && stream_id_is_zero(info.first));
     ck_assert_uint_eq(bytes, 0);
-    freeReplyObject(reply);
+    let_go(reply);
 }
 END_TEST
 
@@ -311,11 +329,11 @@ START_TEST(an_old_redis_that_does_not_count_can_vouch_for_nothing)
 {
     struct verdict_info info;
     size_t bytes;
-    redisReply *reply = reply_of("*6\r\n" LENGTH(7) LAST FIRST);
+    const struct redis_reply *reply = reply_of("*6\r\n" LENGTH(7) LAST FIRST);
     ck_assert(redis_reply_info(reply, &info, &bytes));
     ck_assert(!verdict_complete(&info));
     ck_assert_int_eq(verdict_of((struct stream_id){5, 0}, NULL, &info), VERDICT_HOLE);
-    freeReplyObject(reply);
+    let_go(reply);
 }
 END_TEST
 
@@ -344,10 +362,10 @@ START_TEST(what_is_no_info_is_refused)
 {
     struct verdict_info info = {.length = 77};
     size_t bytes;
-    redisReply *reply = reply_of(NO_INFO[_i]);
+    const struct redis_reply *reply = reply_of(NO_INFO[_i]);
     ck_assert(!redis_reply_info(reply, &info, &bytes));
     ck_assert_uint_eq(info.length, 77);
-    freeReplyObject(reply);
+    let_go(reply);
 }
 END_TEST
 
@@ -382,7 +400,7 @@ START_TEST(an_exec_answers_with_both_or_says_why_not)
     struct verdict_info info = {.exists = false};
     size_t bytes;
     enum rd_err err = RD_EBUSY;
-    redisReply *reply = reply_of(EXECS[_i].resp);
+    const struct redis_reply *reply = reply_of(EXECS[_i].resp);
     bool ok = redis_reply_exec(reply, REDIS_REPLY_ASCENDING, &info, &bytes, &entries, &err);
     ck_assert_int_eq(ok, EXECS[_i].err == RD_OK);
     ck_assert_int_eq(err, EXECS[_i].err);
@@ -390,7 +408,7 @@ START_TEST(an_exec_answers_with_both_or_says_why_not)
         ck_assert_uint_eq(entries.count, EXECS[_i].count);
         ck_assert_int_eq(info.exists, EXECS[_i].exists);
     }
-    freeReplyObject(reply);
+    let_go(reply);
     redis_reply_entries_fini(&entries);
 }
 END_TEST
@@ -402,12 +420,12 @@ END_TEST
 START_TEST(a_bell_names_the_keys_that_changed)
 {
     size_t count;
-    redisReply *reply = reply_of(MESSAGE "*2\r\n$6\r\nroom:a\r\n$6\r\nroom:b\r\n");
+    const struct redis_reply *reply = reply_of(MESSAGE "*2\r\n$6\r\nroom:a\r\n$6\r\nroom:b\r\n");
     ck_assert_int_eq(redis_reply_bell(reply, &count), REDIS_REPLY_KEYS);
     ck_assert_uint_eq(count, 2);
     ck_assert(str_eq(redis_reply_bell_key(reply, 0), STR("room:a")));
     ck_assert(str_eq(redis_reply_bell_key(reply, 1), STR("room:b")));
-    freeReplyObject(reply);
+    let_go(reply);
 }
 END_TEST
 
@@ -430,10 +448,75 @@ static const struct {
 START_TEST(a_bell_for_everything_is_told_from_no_bell)
 {
     size_t count = 9;
-    redisReply *reply = reply_of(BELLS[_i].resp);
+    const struct redis_reply *reply = reply_of(BELLS[_i].resp);
     ck_assert_int_eq(redis_reply_bell(reply, &count), BELLS[_i].kind);
     ck_assert_uint_eq(count, 0);
-    freeReplyObject(reply);
+    let_go(reply);
+}
+END_TEST
+
+/* --- parts and pushes ----------------------------------------------------------------------- */
+
+START_TEST(an_array_is_walked_part_by_part)
+{
+    const struct redis_reply *reply = reply_of("*4\r\n:1\r\n*2\r\n:2\r\n*1\r\n:3\r\n*0\r\n+x\r\n");
+    struct redis_reply_parts parts;
+    struct redis_reply_parts inner;
+    struct redis_reply part;
+    struct str text;
+    long long number;
+    ck_assert(redis_reply_array(reply, &parts));
+    ck_assert_uint_eq(parts.left, 4);
+    ck_assert(redis_reply_part(&parts, &part) && redis_reply_integer(&part, &number));
+    ck_assert(!redis_reply_array(&part, &inner));
+    ck_assert(redis_reply_part(&parts, &part) && redis_reply_array(&part, &inner));
+    ck_assert_uint_eq(inner.left, 2);
+    ck_assert(redis_reply_part(&parts, &part) && redis_reply_array(&part, &inner));
+    ck_assert(!redis_reply_part(&inner, &part));
+    ck_assert(redis_reply_part(&parts, &part) && redis_reply_text(&part, &text));
+    ck_assert(str_eq(text, STR("x")));
+    ck_assert(!redis_reply_part(&parts, &part));
+    let_go(reply);
+}
+END_TEST
+
+START_TEST(nil_is_of_either_kind)
+{
+    const struct redis_reply *text = reply_of("$-1\r\n");
+    const struct redis_reply *array = reply_of("*-1\r\n");
+    struct redis_reply_parts parts;
+    ck_assert(redis_reply_nil(text) && redis_reply_nil(array));
+    ck_assert(!redis_reply_array(array, &parts));
+    let_go(text);
+    let_go(array);
+}
+END_TEST
+
+static const struct {
+    const char *resp;
+    bool push;
+} PUSHES[] = {
+    {MESSAGE "*-1\r\n", true},
+    {MESSAGE "*1\r\n$6\r\nroom:a\r\n", true},
+    {"*3\r\n$7\r\nmessage\r\n$1\r\nc\r\n$1\r\nx\r\n", true},
+    {"*4\r\n$8\r\npmessage\r\n$1\r\n*\r\n$1\r\nc\r\n$1\r\nx\r\n", true},
+    {"*3\r\n$8\r\nsmessage\r\n$1\r\nc\r\n$1\r\nx\r\n", true},
+    {"*3\r\n$12\r\nsunsubscribe\r\n$1\r\nc\r\n:0\r\n", true},
+    {"*3\r\n$9\r\nsubscribe\r\n$1\r\nc\r\n:1\r\n", false},
+    {"*3\r\n$11\r\nunsubscribe\r\n$1\r\nc\r\n:1\r\n", false},
+    {"*2\r\n$4\r\npong\r\n$0\r\n\r\n", false},
+    {"*0\r\n", false},
+    {"*-1\r\n", false},
+    {"*1\r\n*0\r\n", false},
+    {"$7\r\nmessage\r\n", false},
+    {"-ERR message\r\n", false},
+};
+
+START_TEST(messages_are_told_from_answers)
+{
+    const struct redis_reply *reply = reply_of(PUSHES[_i].resp);
+    ck_assert_int_eq(redis_reply_push(reply), PUSHES[_i].push);
+    let_go(reply);
 }
 END_TEST
 
@@ -458,6 +541,9 @@ static Suite *suite_make(void)
     tcase_add_loop_test(tc, an_exec_answers_with_both_or_says_why_not, 0, COUNT_OF(EXECS));
     tcase_add_test(tc, a_bell_names_the_keys_that_changed);
     tcase_add_loop_test(tc, a_bell_for_everything_is_told_from_no_bell, 0, COUNT_OF(BELLS));
+    tcase_add_test(tc, an_array_is_walked_part_by_part);
+    tcase_add_test(tc, nil_is_of_either_kind);
+    tcase_add_loop_test(tc, messages_are_told_from_answers, 0, COUNT_OF(PUSHES));
     suite_add_tcase(suite, tc);
     return suite;
 }
