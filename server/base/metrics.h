@@ -60,6 +60,10 @@
     X(M_LOG_TIMEOUTS, counter, "log_timeouts_total", "log commands that were given up")            \
     X(M_FEED_READS, counter, "feed_reads_total", "live reads of rooms")                            \
     X(M_FEED_BELLS, counter, "feed_bells_total", "change notices from the log")                    \
+    X(M_FEED_HINTS, counter, "feed_hints_total", "entries taken from their announcements")         \
+    X(M_FEED_SOURCE, gauge, "feed_source",                                                         \
+      "who tells of changes: 0 nobody yet, 1 nobody (each room is read again and again), "         \
+      "2 tracking, 3 keyspace, 4 xread, 5 pubsub")                                                 \
     X(M_FEED_BREAKS, counter, "feed_breaks_total", "rooms whose live feed lost its place")         \
     X(M_LOG_BUSY, counter, "log_busy_total",                                                       \
       "appends and reads refused because too many were under way")                                 \

@@ -1,222 +1,75 @@
-#include "roomlog/redis_bell.h"
+#include "roomlog/redis_bell_impl.h"
 
 #include "base/logger.h"
 #include "base/xalloc.h"
-#include "roomlog/redis_reply.h"
 
 #include <assert.h>
-#include <inttypes.h>
-#include <stdio.h>
 #include <stdlib.h>
 
 enum {
-    PROBE_EVERY_MS = 5000,
-    PROBE_AGAIN_MS = 1000, /* after one that failed */
-    LISTEN_TICKS = 4,      /* a bell may come this much later than the write's answer, */
-    LISTEN_TICK_MS = 250,  /* in steps: if it was us who slept, only one of them is lost */
-    REASON_MAX = 192,
-    KEY_MAX = 32
+    TRIES = 2,            /* of a source that isn't refused, before the next has its turn */
+    PATIENCE_MS = 1000,   /* LIVE waits this long for a source before it is read without */
+    AGAIN_MS = 60 * 1000, /* from when no source would do until the best gets another chance */
 };
 
-#define CHANNEL STR("__redis__:invalidate")
-#define PROBE_KEY_TTL_MS STR("60000")
-
-enum state { DOWN, LINKING, LINKED, PROVEN, DEAF, STATES };
-
 /* moves[from] has a bit for each state that may follow. */
-#define TO(state) (1u << (state))
-static const unsigned moves[STATES] = {
-    [DOWN] = TO(LINKING) | TO(DEAF),
-    [LINKING] = TO(LINKED) | TO(DEAF) | TO(DOWN),
-    [LINKED] = TO(PROVEN) | TO(DOWN),
-    [PROVEN] = TO(DOWN),
-    [DEAF] = TO(DOWN),
+#define TO(state) (1u << REDIS_BELL_##state)
+static const unsigned moves[REDIS_BELL_STATES] = {
+    [REDIS_BELL_DOWN] = TO(LINKING) | TO(DEAF),
+    [REDIS_BELL_LINKING] = TO(LINKED) | TO(DEAF) | TO(DOWN),
+    [REDIS_BELL_DEAF] = TO(LINKED) | TO(DOWN),
+    [REDIS_BELL_LINKED] = TO(PROVEN) | TO(DEAF) | TO(DOWN),
+    [REDIS_BELL_PROVEN] = TO(DEAF) | TO(DOWN),
 };
 #undef TO
 
-enum probe { PROBE_IDLE, PROBE_READING, PROBE_WRITING, PROBE_LISTENING };
+/* Which sources are tried, and in which order. */
+static const struct redis_bell_source *const automatic[] = {&redis_bell_tracking, NULL};
+static const struct redis_bell_source *const tracking[] = {&redis_bell_tracking, NULL};
+static const struct redis_bell_source *const none[] = {NULL};
 
-struct redis_bell {
-    struct loop *loop;
-    struct metrics *metrics;
-    struct redis_bell_config config;
-    const struct redis_bell_ops *ops;
-    void *arg;
-
-    enum state state;
-    struct redis_conn *live;
-    struct redis_conn *bell; /* NULL where we poll */
-    unsigned open_conns;     /* not yet closed */
-    bool closing;
-    struct redis_command link;
-    uint64_t bell_id; /* what Redis calls BELL */
-
-    uint64_t links; /* how often LIVE was opened */
-
-    enum probe probe;
-    uint64_t probed_link; /* the one that the probe under way began on */
-    bool heard;           /* since the probe under way began */
-    unsigned ticks;
-    uint64_t probes;
-    struct redis_command probe_command;
-    struct loop_timer probe_timer; /* IDLE: the next one; LISTENING: a tick */
-    char probe_key[KEY_MAX];
+static const struct redis_bell_source *const *const sources[] = {
+    [ROOMLOG_REDIS_AUTO] = automatic,
+    [ROOMLOG_REDIS_TRACKING] = tracking,
+    [ROOMLOG_REDIS_POLL] = none,
 };
 
-static void move(struct redis_bell *bell, enum state state)
+static void move(struct redis_bell *bell, enum redis_bell_state state)
 {
     assert((moves[bell->state] & (1u << state)) != 0);
     bell->state = state;
+    enum redis_bell_kind kind = state == REDIS_BELL_PROVEN ? (*bell->source)->kind
+                                : state < REDIS_BELL_DEAF  ? REDIS_BELL_NONE
+                                                           : REDIS_BELL_POLL;
+    metrics_set(bell->metrics, M_FEED_SOURCE, kind);
 }
 
-static bool readable(const struct redis_bell *bell)
+/* One line on each change of what is in use, however often the connections are made anew. */
+static void tell(struct redis_bell *bell, enum redis_bell_kind kind, const char *reason)
 {
-    return bell->state == LINKED || bell->state == PROVEN || bell->state == DEAF;
-}
-
-static void on_probe_timer(void *arg);
-
-/* Both connections go, so that no read relies on a bell that doesn't hang any more. */
-static void lose_both(struct redis_bell *bell, const char *reason)
-{
-    if (bell->state != DOWN)
-        move(bell, DOWN);
-    redis_conn_drop(bell->live, reason);
-    if (bell->bell != NULL)
-        redis_conn_drop(bell->bell, reason);
-}
-
-/* --- the probe ------------------------------------------------------------------------------ */
-
-/* Is the link that the probe armed its key on still there? */
-static bool probe_stands(const struct redis_bell *bell)
-{
-    return readable(bell) && bell->probed_link == bell->links;
-}
-
-static void end_probe(struct redis_bell *bell, uint64_t next_ms)
-{
-    bell->probe = PROBE_IDLE;
-    loop_timer_start(bell->loop, &bell->probe_timer, next_ms, on_probe_timer, bell);
-}
-
-static void probe_failed(struct redis_bell *bell, const char *reason)
-{
-    end_probe(bell, PROBE_AGAIN_MS);
-    bell->config.health(bell->config.owner, false, reason);
-}
-
-static void probe_heard(struct redis_bell *bell)
-{
-    end_probe(bell, PROBE_EVERY_MS);
-    if (bell->state == LINKED) {
-        move(bell, PROVEN);
-        logger_info("redis live feed follows bells", KV_TEXT("live", "tracking"));
-    }
-    bell->config.health(bell->config.owner, true, "");
-}
-
-static void probe_not_heard(struct redis_bell *bell)
-{
-    if (bell->state == PROVEN) {
-        logger_warn("redis live feed heard no bell and connects anew",
-                    KV_NUM("probe", bell->probes));
-        end_probe(bell, PROBE_AGAIN_MS);
-        lose_both(bell, "a bell was not heard");
+    if (bell->told == kind)
         return;
-    }
-    /* It never rang on this link: polling goes on, and so do the probes. Redis itself is well. */
-    logger_warn("redis live feed hears no bells and polls", KV_NUM("probe", bell->probes));
-    end_probe(bell, PROBE_EVERY_MS);
-    bell->config.health(bell->config.owner, true, "");
+    bell->told = kind;
+    if (kind == REDIS_BELL_POLL)
+        logger_warn("redis live feed polls", KV_TEXT("reason", reason));
+    else
+        logger_info("redis live feed follows bells", KV_TEXT("live", (*bell->source)->name));
 }
 
-static void on_written(struct redis_command *command, const struct redis_reply *reply)
+static bool choosing(const struct redis_bell *bell)
 {
-    struct redis_bell *bell = RD_CONTAINER(command, struct redis_bell, probe_command);
-    if (bell->closing)
-        return;
-    char text[REASON_MAX];
-    if (reply == NULL) {
-        probe_failed(bell, "the probe's write was not answered");
-    } else if (redis_reply_error_text(reply, text, sizeof(text))) {
-        probe_failed(bell, text);
-    } else if (!probe_stands(bell)) {
-        end_probe(bell, 0);
-    } else if (bell->state == DEAF || bell->heard) {
-        probe_heard(bell);
-    } else {
-        bell->probe = PROBE_LISTENING;
-        bell->ticks = 0;
-        loop_timer_start(bell->loop, &bell->probe_timer, LISTEN_TICK_MS, on_probe_timer, bell);
-    }
+    return bell->config.live == ROOMLOG_REDIS_AUTO;
 }
 
-static void on_read(struct redis_command *command, const struct redis_reply *reply)
+static bool linked(const struct redis_bell *bell)
 {
-    struct redis_bell *bell = RD_CONTAINER(command, struct redis_bell, probe_command);
-    if (bell->closing)
-        return;
-    char text[REASON_MAX];
-    if (reply == NULL) {
-        end_probe(bell, PROBE_AGAIN_MS); /* the loss itself has been, or is being, told */
-        return;
-    }
-    if (redis_reply_error_text(reply, text, sizeof(text))) {
-        probe_failed(bell, text);
-        return;
-    }
-    char number[24];
-    (void)snprintf(number, sizeof(number), "%" PRIu64, bell->probes);
-    const struct str words[] = {STR("SET"), str_from(bell->probe_key), str_from(number), STR("PX"),
-                                PROBE_KEY_TTL_MS};
-    bell->probe_command.done = on_written;
-    bell->probe = PROBE_WRITING;
-    if (!bell->config.write(bell->config.owner, &bell->probe_command,
-                            &(struct redis_words){words, 5}))
-        probe_failed(bell, "the connection for appends is down");
+    return bell->state == REDIS_BELL_LINKED || bell->state == REDIS_BELL_PROVEN;
 }
 
-static void begin_probe(struct redis_bell *bell)
-{
-    bell->probes++;
-    bell->probed_link = bell->links;
-    bell->heard = false;
-    bell->probe = PROBE_READING;
-    bell->probe_command.done = on_read;
-    const struct str words[] = {STR("GET"), str_from(bell->probe_key)};
-    if (!redis_conn_send(bell->live, &bell->probe_command, &(struct redis_words){words, 2}, 1))
-        end_probe(bell, PROBE_AGAIN_MS);
-}
-
-static void on_probe_timer(void *arg)
-{
-    struct redis_bell *bell = arg;
-    if (bell->probe == PROBE_IDLE) {
-        redis_bell_probe(bell);
-        return;
-    }
-    if (!probe_stands(bell)) {
-        end_probe(bell, 0);
-    } else if (++bell->ticks < LISTEN_TICKS) {
-        loop_timer_start(bell->loop, &bell->probe_timer, LISTEN_TICK_MS, on_probe_timer, bell);
-    } else {
-        probe_not_heard(bell);
-    }
-}
-
-void redis_bell_probe(struct redis_bell *bell)
-{
-    if (bell->closing || bell->probe != PROBE_IDLE || !readable(bell))
-        return;
-    loop_timer_stop(bell->loop, &bell->probe_timer);
-    begin_probe(bell);
-}
-
-/* --- the link ------------------------------------------------------------------------------- */
+/* --- links ---------------------------------------------------------------------------------- */
 
 /* A probe first, so that what is about to be read doesn't keep it waiting. */
-static void open_for_reads(struct redis_bell *bell, enum state state)
+static void open_for_reads(struct redis_bell *bell, enum redis_bell_state state)
 {
     move(bell, state);
     bell->links++;
@@ -224,90 +77,178 @@ static void open_for_reads(struct redis_bell *bell, enum state state)
     bell->ops->open(bell->arg);
 }
 
-/* Redis won't link us, or not now. */
-static void link_refused(struct redis_bell *bell, const struct redis_reply *reply)
+static void begin_link(struct redis_bell *bell)
 {
-    char text[REASON_MAX] = "tracking got an answer that it does not have";
+    bool wanted = bell->state == REDIS_BELL_LINKING || bell->state == REDIS_BELL_DEAF;
+    if (!wanted || bell->linking || *bell->source == NULL || !redis_conn_is_up(bell->bell))
+        return;
+    bell->linking = true;
+    bell->unheard = false;
+    bell->tries++;
+    (*bell->source)->link(bell);
+}
+
+static void end_link(struct redis_bell *bell)
+{
+    if (!bell->linking && !linked(bell))
+        return;
+    bell->linking = false;
+    bell->tries++; /* what is still under way belongs to no link any more */
+    if ((*bell->source)->unlink != NULL)
+        (*bell->source)->unlink(bell);
+}
+
+/* Both connections go, so that no read relies on a bell that doesn't hang any more. */
+static void lose_both(struct redis_bell *bell, const char *reason)
+{
+    end_link(bell);
+    if (bell->state != REDIS_BELL_DOWN)
+        move(bell, REDIS_BELL_DOWN);
+    loop_timer_stop(bell->loop, &bell->patience);
+    redis_conn_drop(bell->live, reason);
+    if (bell->bell != NULL)
+        redis_conn_drop(bell->bell, reason);
+}
+
+static void begin_with_the_best(struct redis_bell *bell)
+{
+    bell->source = bell->sources;
+    bell->failures = 0;
+}
+
+static void on_again(void *arg)
+{
+    struct redis_bell *bell = arg;
+    begin_with_the_best(bell);
+    begin_link(bell);
+}
+
+static void on_impatient(void *arg)
+{
+    struct redis_bell *bell = arg;
+    open_for_reads(bell, REDIS_BELL_DEAF);
+}
+
+/* auto: *source doesn't do, on a LIVE that is well. It gets another chance, or the next its turn.
+ */
+static void link_failed(struct redis_bell *bell, const char *reason, bool for_good)
+{
+    end_link(bell);
+    redis_conn_drop(bell->bell, reason);
+    if (for_good || ++bell->failures == TRIES) {
+        logger_debug("redis live feed tries something else", KV_TEXT("live", (*bell->source)->name),
+                     KV_TEXT("reason", reason));
+        bell->source++;
+        bell->failures = 0;
+    }
+    if (*bell->source == NULL) {
+        tell(bell, REDIS_BELL_POLL, reason);
+        loop_timer_start(bell->loop, &bell->patience, AGAIN_MS, on_again, bell);
+    }
+    if (linked(bell) || (*bell->source == NULL && bell->state == REDIS_BELL_LINKING))
+        open_for_reads(bell, REDIS_BELL_DEAF);
+}
+
+void redis_bell_linked(struct redis_bell *bell)
+{
+    assert(bell->linking);
+    bell->linking = false;
+    loop_timer_stop(bell->loop, &bell->patience);
+    open_for_reads(bell, REDIS_BELL_LINKED);
+}
+
+void redis_bell_refused(struct redis_bell *bell, const struct redis_reply *reply)
+{
+    char text[REDIS_BELL_REASON_MAX] = "an answer that the command does not have";
     bool error = redis_reply_error_text(reply, text, sizeof(text));
-    if (error && redis_reply_err(reply) != RD_EUNAVAIL && bell->config.live == ROOMLOG_REDIS_AUTO) {
-        logger_warn("redis offers no tracking, so the live feed polls", KV_TEXT("reason", text));
-        open_for_reads(bell, DEAF);
+    if (choosing(bell)) {
+        link_failed(bell, text, error && redis_reply_err(reply) != RD_EUNAVAIL);
         return;
     }
     lose_both(bell, text);
     bell->config.health(bell->config.owner, false, text);
 }
 
-/* May the linking go on? Where Redis said no, that has been dealt with. */
-static bool link_accepted(struct redis_bell *bell, const struct redis_reply *reply)
+/* --- errands -------------------------------------------------------------------------------- */
+
+struct errand {
+    struct redis_command command;
+    struct redis_bell *bell;
+    uint64_t tries;
+    redis_bell_fn done;
+};
+
+static void on_errand(struct redis_command *command, const struct redis_reply *reply)
 {
-    if (reply == NULL || bell->state != LINKING)
-        return false;
-    if (redis_reply_err(reply) == RD_OK)
-        return true;
-    link_refused(bell, reply);
-    return false;
+    struct errand errand = *RD_CONTAINER(command, struct errand, command);
+    free(RD_CONTAINER(command, struct errand, command));
+    if (reply != NULL && !errand.bell->closing && errand.tries == errand.bell->tries)
+        errand.done(errand.bell, reply);
 }
 
-static void on_tracking(struct redis_command *command, const struct redis_reply *reply)
+void redis_bell_errand(struct redis_bell *bell, struct redis_conn *conn,
+                       const struct redis_words *words, redis_bell_fn done)
 {
-    struct redis_bell *bell = RD_CONTAINER(command, struct redis_bell, link);
-    if (!link_accepted(bell, reply))
-        return;
-    open_for_reads(bell, LINKED);
+    struct errand *errand = xalloc_zero(sizeof(*errand));
+    *errand = (struct errand){.bell = bell, .tries = bell->tries, .done = done};
+    errand->command.done = on_errand;
+    if (!redis_conn_send(conn, &errand->command, words, 1))
+        free(errand); /* it is lost, and will say so */
 }
 
-static void on_subscribed(struct redis_command *command, const struct redis_reply *reply)
+/* --- probes that ended ---------------------------------------------------------------------- */
+
+void redis_bell_was_heard(struct redis_bell *bell)
 {
-    struct redis_bell *bell = RD_CONTAINER(command, struct redis_bell, link);
-    if (!link_accepted(bell, reply))
-        return;
-    char id[24];
-    (void)snprintf(id, sizeof(id), "%" PRIu64, bell->bell_id);
-    const struct str words[] = {STR("CLIENT"), STR("TRACKING"), STR("ON"), STR("REDIRECT"),
-                                str_from(id)};
-    bell->link.done = on_tracking;
-    if (!redis_conn_send(bell->live, &bell->link, &(struct redis_words){words, 5}, 1))
-        lose_both(bell, "the live connection was lost");
+    if (bell->state == REDIS_BELL_LINKED) {
+        move(bell, REDIS_BELL_PROVEN);
+        bell->failures = 0;
+        tell(bell, (*bell->source)->kind, "");
+        /* Where a probe was missed before, so may other bells have been, after the last poll. */
+        if (bell->unheard)
+            bell->ops->rung_all(bell->arg);
+        bell->unheard = false;
+    }
+    bell->config.health(bell->config.owner, true, "");
 }
 
-static void on_id(struct redis_command *command, const struct redis_reply *reply)
+void redis_bell_was_not_heard(struct redis_bell *bell)
 {
-    struct redis_bell *bell = RD_CONTAINER(command, struct redis_bell, link);
-    long long id = 0;
-    if (reply == NULL || bell->state != LINKING)
-        return;
-    if (!redis_reply_integer(reply, &id)) {
-        link_refused(bell, reply);
+    static const char reason[] = "a bell was not heard";
+    if (bell->state == REDIS_BELL_PROVEN) {
+        logger_warn("redis live feed heard no bell and connects anew",
+                    KV_TEXT("live", (*bell->source)->name), KV_NUM("probe", bell->probe.count));
+        lose_both(bell, reason);
         return;
     }
-    bell->bell_id = (uint64_t)id;
-    const struct str words[] = {STR("SUBSCRIBE"), CHANNEL};
-    bell->link.done = on_subscribed;
-    if (!redis_conn_send(bell->bell, &bell->link, &(struct redis_words){words, 2}, 1))
-        lose_both(bell, "the bell's connection was lost");
+    /* It never rang on this link. Redis itself is well. */
+    bell->unheard = true;
+    if (choosing(bell))
+        link_failed(bell, reason, false);
+    else
+        tell(bell, REDIS_BELL_POLL, reason);
+    bell->config.health(bell->config.owner, true, "");
 }
 
-static void on_up(void *arg)
+/* --- connections ---------------------------------------------------------------------------- */
+
+static void on_live_up(void *arg)
 {
     struct redis_bell *bell = arg;
-    assert(bell->state == DOWN);
-    if (!redis_conn_is_up(bell->live))
-        return;
-    if (bell->bell == NULL) {
-        open_for_reads(bell, DEAF);
+    assert(bell->state == REDIS_BELL_DOWN);
+    begin_with_the_best(bell);
+    if (*bell->source == NULL) {
+        tell(bell, REDIS_BELL_POLL, "it was told to");
+        open_for_reads(bell, REDIS_BELL_DEAF);
         return;
     }
-    if (!redis_conn_is_up(bell->bell))
-        return;
-    move(bell, LINKING);
-    const struct str words[] = {STR("CLIENT"), STR("ID")};
-    bell->link.done = on_id;
-    if (!redis_conn_send(bell->bell, &bell->link, &(struct redis_words){words, 2}, 1))
-        lose_both(bell, "the bell's connection was lost");
+    move(bell, REDIS_BELL_LINKING);
+    if (choosing(bell))
+        loop_timer_start(bell->loop, &bell->patience, PATIENCE_MS, on_impatient, bell);
+    begin_link(bell);
 }
 
-static void on_down(void *arg, const char *reason)
+static void on_live_down(void *arg, const char *reason)
 {
     struct redis_bell *bell = arg;
     if (bell->closing)
@@ -316,35 +257,31 @@ static void on_down(void *arg, const char *reason)
     bell->config.health(bell->config.owner, false, reason);
 }
 
-/* --- bells ---------------------------------------------------------------------------------- */
-
-static void hear(struct redis_bell *bell)
+static void on_bell_up(void *arg)
 {
-    bell->heard = true;
-    if (bell->probe == PROBE_LISTENING && probe_stands(bell))
-        probe_heard(bell);
+    begin_link(arg);
+}
+
+static void on_bell_down(void *arg, const char *reason)
+{
+    struct redis_bell *bell = arg;
+    if (bell->closing)
+        return;
+    if (!choosing(bell) || bell->state == REDIS_BELL_PROVEN) {
+        lose_both(bell, reason);
+        bell->config.health(bell->config.owner, false, reason);
+    } else if (bell->linking || bell->state == REDIS_BELL_LINKED) {
+        link_failed(bell, reason, false);
+    }
 }
 
 static void on_push(void *arg, const struct redis_reply *reply)
 {
     struct redis_bell *bell = arg;
-    size_t count = 0;
-    enum redis_reply_bell kind = redis_reply_bell(reply, &count);
+    if (!linked(bell))
+        return; /* all that is followed will be read */
     metrics_inc(bell->metrics, M_FEED_BELLS);
-    if (kind != REDIS_REPLY_KEYS) {
-        /* What we don't understand may have meant anything. */
-        bell->ops->rung_all(bell->arg);
-        if (kind == REDIS_REPLY_ALL)
-            hear(bell);
-        return;
-    }
-    for (size_t i = 0; i < count; i++) {
-        struct str key = redis_reply_bell_key(reply, i);
-        if (str_eq(key, str_from(bell->probe_key)))
-            hear(bell);
-        else
-            bell->ops->rung(bell->arg, key);
-    }
+    (*bell->source)->push(bell, reply);
 }
 
 /* --- life ----------------------------------------------------------------------------------- */
@@ -360,9 +297,10 @@ static void on_closed(void *arg)
     ops->closed(ops_arg);
 }
 
-static const struct redis_conn_ops live_ops = {.up = on_up, .down = on_down, .closed = on_closed};
+static const struct redis_conn_ops live_ops = {
+    .up = on_live_up, .down = on_live_down, .closed = on_closed};
 static const struct redis_conn_ops bell_ops = {
-    .up = on_up, .down = on_down, .push = on_push, .closed = on_closed};
+    .up = on_bell_up, .down = on_bell_down, .push = on_push, .closed = on_closed};
 
 struct redis_bell *redis_bell_open(struct loop *loop, struct metrics *metrics,
                                    const struct redis_bell_config *config,
@@ -374,8 +312,9 @@ struct redis_bell *redis_bell_open(struct loop *loop, struct metrics *metrics,
     bell->config = *config;
     bell->ops = ops;
     bell->arg = arg;
-    (void)snprintf(bell->probe_key, sizeof(bell->probe_key), "roomd:hb:%016" PRIx64,
-                   loop_random(loop));
+    bell->sources = sources[config->live];
+    bell->source = bell->sources;
+    redis_bell_probe_init(bell);
 
     struct redis_conn_config conn = {.url = config->url,
                                      .finder = config->finder,
@@ -384,7 +323,7 @@ struct redis_bell *redis_bell_open(struct loop *loop, struct metrics *metrics,
                                      .command_ms = config->command_ms};
     bell->live = redis_conn_open(loop, metrics, &conn, &live_ops, bell);
     bell->open_conns = 1;
-    if (config->live == ROOMLOG_REDIS_POLL)
+    if (*bell->sources == NULL)
         return bell;
     conn.name = "roomd-bell";
     bell->bell = redis_conn_open(loop, metrics, &conn, &bell_ops, bell);
@@ -394,8 +333,10 @@ struct redis_bell *redis_bell_open(struct loop *loop, struct metrics *metrics,
 
 void redis_bell_close(struct redis_bell *bell)
 {
+    end_link(bell);
     bell->closing = true;
-    loop_timer_stop(bell->loop, &bell->probe_timer);
+    redis_bell_probe_stop(bell);
+    loop_timer_stop(bell->loop, &bell->patience);
     redis_conn_close(bell->live);
     if (bell->bell != NULL)
         redis_conn_close(bell->bell);
@@ -404,10 +345,28 @@ void redis_bell_close(struct redis_bell *bell)
 bool redis_bell_read(struct redis_bell *bell, struct redis_command *command,
                      const struct redis_words *commands, size_t count)
 {
-    return readable(bell) && redis_conn_send(bell->live, command, commands, count);
+    return redis_bell_readable(bell) && redis_conn_send(bell->live, command, commands, count);
 }
 
-bool redis_bell_proven(const struct redis_bell *bell)
+void redis_bell_arm(struct redis_bell *bell, struct str key)
 {
-    return bell->state == PROVEN;
+    if (linked(bell) && (*bell->source)->arm != NULL)
+        (*bell->source)->arm(bell, key);
+}
+
+void redis_bell_disarm(struct redis_bell *bell, struct str key)
+{
+    if (linked(bell) && (*bell->source)->disarm != NULL)
+        (*bell->source)->disarm(bell, key);
+}
+
+void redis_bell_idle(struct redis_bell *bell)
+{
+    if (linked(bell) && (*bell->source)->idle != NULL)
+        (*bell->source)->idle(bell);
+}
+
+uint64_t redis_bell_audit_ms(const struct redis_bell *bell)
+{
+    return bell->state == REDIS_BELL_PROVEN ? (*bell->source)->audit_ms : 0;
 }

@@ -1,21 +1,36 @@
-/* redis_bell.h - a pair of connections of which one reads and the other hears what changed.
+/* redis_bell.h - a connection that reads, and something that tells when reading is worth while.
  *
- * LIVE is where rooms are read. It is tracked (CLIENT TRACKING ON REDIRECT): reading a key arms it,
- * and the next change of it, by whomever, rings one bell on BELL, which is subscribed to
- * __redis__:invalidate and does nothing else. Bells say when, reads say what.
+ * LIVE is where rooms are read. BELL is a second connection, on which a *source* hears of changes:
+ * bells say when, reads say what. Which source it is, whoever reads needn't know:
  *
- *         both up            tracking is on        a probe was heard
- *   DOWN ---------> LINKING ----------------> LINKED ----------------> PROVEN
- *    ^                 |   refused                                        |
- *    |                 +----------------> DEAF (auto), or DOWN            |
- *    +-- either connection lost, or a bell not heard ---------------------+
+ *   tracking   reading a key through LIVE arms it (CLIENT TRACKING ON REDIRECT); its next change
+ *              rings once. Nothing to subscribe room by room, nothing to configure in Redis
+ *   keyspace   a subscription to each room's keyspace events
+ *   xread      one XREAD BLOCK over all rooms
+ *   pubsub     a subscription to each room's announcements, which carry the entry: a hint
+ *   (none)     nobody rings: whoever wants to know must read again and again
  *
- * Neither connection notices that the other is gone (in RESP2), so the loss of either ends both.
- * And silence proves nothing, so a probe goes round every few seconds: LIVE reads a key, the
- * connection for appends writes it, BELL must hear that.
+ *              LIVE is up          the source is linked         a probe was heard
+ *       DOWN ------------> LINKING --------------------> LINKED ----------------> PROVEN
+ *        ^                    |                           ^  |                      |
+ *        |                    | auto: not at once,        |  | auto: not heard,     |
+ *        |                    v or nothing left to try    |  v or BELL was lost     |
+ *        |                   DEAF ------------------------+-----                    |
+ *        |                    |    linked after all                                 |
+ *        +--------------------+-----------------------------------------------------+
+ *          LIVE was lost; in PROVEN, BELL was lost or did not ring. Where the source isn't ours to
+ *          choose, the loss of either at any time: then both end and are made anew
  *
- * Always true: only in PROVEN may one rely on bells; in LINKED and DEAF (`poll`, and `auto` where
- * Redis won't have it) whoever wants to know must read again and again.
+ * Silence proves nothing, so a probe goes round every few seconds: the connection for appends
+ * writes, and BELL must hear that. It is the heartbeat of all three connections.
+ *
+ * `auto` takes the first of tracking, keyspace and none that hears its probe. What Redis refuses,
+ * and what twice wasn't heard, or lost its connection, on a LIVE that was well meanwhile (a proxy
+ * that swallows what it doesn't know), leads to the next. With a new LIVE it begins with the best
+ * again, and so it does once a minute where it found none.
+ *
+ * Always true: only in PROVEN may one rely on bells. In LINKED and DEAF whoever wants to know must
+ * read again and again.
  */
 #ifndef ROOMLOG_REDIS_BELL_H
 #define ROOMLOG_REDIS_BELL_H
@@ -25,14 +40,19 @@
 
 struct redis_bell;
 
-/* Each runs from the loop. */
+/* Each runs from the loop; none from inside a call of this header. */
 struct redis_bell_ops {
-    /* LIVE takes reads from here on. Nothing is armed yet: all that is followed must be read now.
-     */
+    /* LIVE takes reads, and nothing is armed (any more): all that is followed must be armed and
+     * read now. Comes again whenever that is so again. */
     void (*open)(void *arg);
     /* This key, or any, may have changed. */
     void (*rung)(void *arg, struct str key);
     void (*rung_all)(void *arg);
+    /* This entry was announced to be in the key's log, entry->prev before it. Borrowed. Whoever
+     * doesn't stand at prev takes it as a bell. */
+    void (*hint)(void *arg, struct str key, const struct roomlog_entry *entry);
+    /* How far has this key been read? False: that isn't known, or it is to be read anyway. */
+    bool (*cursor)(void *arg, struct str key, struct stream_id *out_id);
     void (*closed)(void *arg);
 };
 
@@ -63,7 +83,18 @@ void redis_bell_close(struct redis_bell *bell);
 RD_MUST_USE bool redis_bell_read(struct redis_bell *bell, struct redis_command *command,
                                  const struct redis_words *commands, size_t count);
 
-bool redis_bell_proven(const struct redis_bell *bell);
+/* This key is followed from here on. A source that must subscribe to it rings it once that is
+ * done: what is read then is what counts. Arming what is armed says that its cursor went back. */
+void redis_bell_arm(struct redis_bell *bell, struct str key);
+/* No more. Stray bells may come yet. Harmless where it isn't armed. */
+void redis_bell_disarm(struct redis_bell *bell, struct str key);
+
+/* Everything that rang has been read. */
+void redis_bell_idle(struct redis_bell *bell);
+
+/* In how many ms all that is followed should be read once, because bells may miss something. 0: no
+ * bell can be relied on at all. */
+uint64_t redis_bell_audit_ms(const struct redis_bell *bell);
 
 /* Probes now, where no probe is under way: the connection for appends has come up. */
 void redis_bell_probe(struct redis_bell *bell);

@@ -16,10 +16,9 @@ enum {
     READ_BYTES = 256 * 1024, /* what one read may bring, about */
     FIRST_GUESS_BYTES = 1024,
     ENTRY_OVERHEAD = 64, /* of an entry's id and framing, about */
-    AUDIT_EVERY_MS = 10000,
-    AUDIT_PARTS = 10, /* a room is read at least once in so many audits */
-    LATER_MS = 250,   /* after an error that may pass */
-    DENIED_MS = 2000  /* after one that passes only where somebody changes our rights */
+    AUDIT_PARTS = 100,   /* of the rooms, one after the other, so that audits make no bursts */
+    LATER_MS = 250,      /* after an error that may pass */
+    DENIED_MS = 2000     /* after one that passes only where somebody changes our rights */
 };
 
 /*            XINFO answered                       last follower gone
@@ -80,6 +79,7 @@ struct redis_feed_lane {
 
     struct list rooms; /* the longest ago audited first */
     size_t count;      /* of these */
+    size_t due;        /* for the next part of an audit, in parts of a room */
     struct list dirty; /* to be read, in this order */
     size_t reading;
     struct loop_timer tick; /* polls or audits */
@@ -115,6 +115,12 @@ static bool release(struct room *room)
     free((char *)room->key.p);
     free(room);
     return true;
+}
+
+/* Up to its cursor everything was delivered, and nobody knows of more. */
+static bool settled(const struct room *room)
+{
+    return room->state == LIVE && !room->reading && list_empty(&room->queue);
 }
 
 /* It must be read, or read again. What waits already keeps its place: a sweep that takes longer
@@ -183,27 +189,34 @@ static void tell_broken(struct room *room, enum verdict why, struct stream_id he
 {
     room->cursor = head;
     room->proofless = false;
+    redis_bell_arm(room->lane->bell, room->key);
     metrics_inc(room->feed->metrics, M_FEED_BREAKS);
     redis_followers_broken(&room->followers, why, head);
 }
 
-/* Delivers entries from at on; the one before `at` is the cursor's, or the verdict says it needn't
- * be there. */
+/* entries come after the cursor, and the one after the other. */
+static void deliver(struct room *room, struct roomlog_entry *entries, size_t count)
+{
+    size_t bytes = 0;
+    for (size_t i = 0; i < count; i++)
+        bytes += roomlog_entry_bytes(&entries[i]);
+    learn(room, bytes / count);
+    entries[0].prev = room->cursor;
+    entries[0].prev_known = true;
+    room->cursor = entries[count - 1].id;
+    room->proofless = false;
+    redis_followers_entries(&room->followers, entries, count);
+}
+
+/* Delivers what was read, from at on; the one before `at` is the cursor's, or the verdict says it
+ * needn't be there. */
 static void tell_entries(struct room *room, size_t at)
 {
     struct redis_reply_entries *scratch = &room->feed->scratch;
-    room->proofless = at == 0 && scratch->count == 0;
-    if (scratch->count == at)
-        return;
-    size_t count = scratch->count - at;
-    size_t bytes = 0;
-    for (size_t i = at; i < scratch->count; i++)
-        bytes += roomlog_entry_bytes(&scratch->p[i]);
-    learn(room, bytes / count);
-    scratch->p[at].prev = room->cursor;
-    scratch->p[at].prev_known = true;
-    room->cursor = scratch->p[scratch->count - 1].id;
-    redis_followers_entries(&room->followers, &scratch->p[at], count);
+    if (scratch->count != at)
+        deliver(room, &scratch->p[at], scratch->count - at);
+    else
+        room->proofless = at == 0;
 }
 
 /* --- answers -------------------------------------------------------------------------------- */
@@ -388,6 +401,8 @@ static void pump(struct redis_feed_lane *lane)
         lane->reading++;
         metrics_inc(lane->feed->metrics, M_FEED_READS);
     }
+    if (lane->reading == 0)
+        redis_bell_idle(lane->bell);
 }
 
 /* --- bells ---------------------------------------------------------------------------------- */
@@ -395,14 +410,15 @@ static void pump(struct redis_feed_lane *lane)
 static void on_tick(void *arg)
 {
     struct redis_feed_lane *lane = arg;
-    bool proven = redis_bell_proven(lane->bell);
-    loop_timer_start(lane->feed->loop, &lane->tick, proven ? AUDIT_EVERY_MS : lane->feed->poll_ms,
-                     on_tick, lane);
-    if (!proven) {
+    uint64_t audit_ms = redis_bell_audit_ms(lane->bell);
+    uint64_t next_ms = audit_ms != 0 ? audit_ms / AUDIT_PARTS : lane->feed->poll_ms;
+    loop_timer_start(lane->feed->loop, &lane->tick, next_ms, on_tick, lane);
+    if (audit_ms == 0) {
         soil_all(lane);
         return;
     }
-    for (size_t left = (lane->count + AUDIT_PARTS - 1) / AUDIT_PARTS; left != 0; left--) {
+    lane->due += lane->count;
+    for (; lane->due >= AUDIT_PARTS; lane->due -= AUDIT_PARTS) {
         struct list *link = list_pop_front(&lane->rooms);
         list_push_back(&lane->rooms, link);
         soil(LIST_ITEM(link, struct room, link));
@@ -414,6 +430,8 @@ static void on_open(void *arg)
 {
     struct redis_feed_lane *lane = arg;
     loop_timer_start(lane->feed->loop, &lane->tick, lane->feed->poll_ms, on_tick, lane);
+    list_for_each_safe (it, after, &lane->rooms)
+        redis_bell_arm(lane->bell, LIST_ITEM(it, struct room, link)->key);
     soil_all(lane);
 }
 
@@ -425,6 +443,39 @@ static void on_rung(void *arg, struct str key)
         return; /* nobody follows it any more */
     soil(room);
     pump(room->lane);
+}
+
+/* Applied where it is the next entry for sure, and nothing that is being read could bring it too.
+ */
+static void on_hint(void *arg, struct str key, const struct roomlog_entry *entry)
+{
+    struct redis_feed_lane *lane = arg;
+    struct room *room = strmap_find(&lane->feed->map, key);
+    if (room == NULL)
+        return;
+    /* 0-0 names no entry: the log may be another one by now. */
+    if (!settled(room) || stream_id_is_zero(entry->prev) ||
+        !stream_id_eq(entry->prev, room->cursor)) {
+        soil(room);
+        pump(room->lane);
+        return;
+    }
+    struct roomlog_entry copy = *entry;
+    metrics_inc(lane->feed->metrics, M_FEED_HINTS);
+    room->busy = true;
+    deliver(room, &copy, 1);
+    room->busy = false;
+    (void)release(room);
+}
+
+static bool on_cursor(void *arg, struct str key, struct stream_id *out_id)
+{
+    struct redis_feed_lane *lane = arg;
+    const struct room *room = strmap_find(&lane->feed->map, key);
+    if (room == NULL || !settled(room))
+        return false;
+    *out_id = room->cursor;
+    return true;
 }
 
 /* --- following ------------------------------------------------------------------------------ */
@@ -454,6 +505,7 @@ static struct room *room_create(struct redis_feed_lane *lane, struct str key)
     redis_followers_init(&room->followers);
     strmap_put(&room->feed->map, room->key, room);
     enter(room, lane);
+    redis_bell_arm(lane->bell, room->key);
     soil(room);
     pump(lane);
     return room;
@@ -477,6 +529,7 @@ void redis_feed_unfollow(struct roomlog_follower *follower)
     if (room->followers.count != 0)
         return;
     loop_cancel(&room->greet);
+    redis_bell_disarm(room->lane->bell, room->key);
     leave(room);
     list_remove(&room->queue);
     (void)strmap_remove(&room->feed->map, room->key);
@@ -510,8 +563,12 @@ static void on_closed(void *arg)
     closed(closed_arg);
 }
 
-static const struct redis_bell_ops bell_ops = {
-    .open = on_open, .rung = on_rung, .rung_all = soil_all, .closed = on_closed};
+static const struct redis_bell_ops bell_ops = {.open = on_open,
+                                               .rung = on_rung,
+                                               .rung_all = soil_all,
+                                               .hint = on_hint,
+                                               .cursor = on_cursor,
+                                               .closed = on_closed};
 
 struct redis_feed_lane *redis_feed_lane_open(struct redis_feed *feed,
                                              const struct redis_bell_config *config,
