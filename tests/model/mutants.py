@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""mutants.py - would the model test notice?
+"""mutants.py - would the model tests notice?
 
 A model that passes shows that nothing is wrong only if it fails where something is. This keeps the
 mistakes that it must catch: each is made in a copy of the tree, the test is built and run, and must
@@ -28,6 +28,7 @@ QUICK = 4000
 TIMEOUT_S = 900
 
 MODEL = "ordering"
+FUZZ = "verdict_fuzz"
 BY_TEXT = """
 static int by_text(struct stream_id a, struct stream_id b)
 {
@@ -44,6 +45,8 @@ REPLAY = "server/room/replay.c"
 ROOM = "server/room/room.c"
 MEM_ROOM = "server/roomlog/mem_room.c"
 VERDICT = "server/roomlog/verdict.c"
+FEED = "server/roomlog/redis_feed.c"
+READS = "server/roomlog/redis_reads.c"
 
 XALLOC = '#include "base/xalloc.h"\n'
 HOLD = """    if (member->state == ROOM_MEMBER_REPLAYING) {
@@ -67,6 +70,8 @@ PAGE_LOOP = """    for (size_t i = 0; i < page->count; i++) {
 """
 CLEAR = "        pending_clear(pending, budget);\n"
 OWN_ENTRY = "stream_id_eq(*first_read, cursor) ? place + 1 : place;"
+PROOF = "if (first_read != NULL && stream_id_eq(*first_read, cursor))"
+FROM_THE_BEGINNING = "    if (stream_id_is_zero(cursor))\n        return verdict_complete(info) ? VERDICT_OK : VERDICT_TRIMMED;\n"
 APPLY_PAGE = "apply_page(replay, member, page, packets, fetch->position)"
 
 
@@ -176,6 +181,52 @@ MUTANTS = [
         "a member that must read again is called live before it has",
         [(REPLAY, "    if (member->replay.announced)\n        return;\n", "")],
     ),
+    Mutant(
+        "whatever comes first is taken for the cursor's own entry",
+        [(VERDICT, PROOF, "if (first_read != NULL)")],
+        test=FUZZ,
+    ),
+    Mutant(
+        "the counters vouch for every cursor",
+        [
+            (
+                VERDICT,
+                FROM_THE_BEGINNING,
+                "    if (verdict_complete(info))\n        return VERDICT_OK;\n" + FROM_THE_BEGINNING,
+            )
+        ],
+        test=FUZZ,
+    ),
+    Mutant(
+        "0-0 is honoured where something was removed",
+        [(VERDICT, "verdict_complete(info) ? VERDICT_OK : VERDICT_TRIMMED", "VERDICT_OK")],
+        test=FUZZ,
+    ),
+    Mutant(
+        "a cursor beyond the log is honoured",
+        [(VERDICT, "        return VERDICT_AHEAD;", "        return VERDICT_OK;")],
+        test=FUZZ,
+    ),
+    Mutant(
+        "a cursor below a deleted entry is honoured",
+        [(VERDICT, "against_deleted == 0", "against_deleted <= 0")],
+        test=FUZZ,
+    ),
+    Mutant(
+        "whoever has everything must start anew, for the last entry was removed",
+        [(VERDICT, "    if (against_last == 0)\n        return VERDICT_OK;\n", "")],
+        test=FUZZ,
+    ),
+    Mutant(
+        "a page is taken without its proof",
+        [(READS, "!stream_id_eq(scratch->p[0].id, request->read->after)", "false")],
+        test=FUZZ,
+    ),
+    Mutant(
+        "the feed reads on without its proof",
+        [(FEED, "!stream_id_eq(scratch->p[0].id, room->cursor)", "false")],
+        test=FUZZ,
+    ),
 ]
 
 
@@ -242,7 +293,7 @@ def how(said):
     seed = re.search(r"seed (\d+): ([^\n]*)", said)
     if seed:
         return f"in history {seed[1]}: {seed[2][:60]}"
-    if re.search(r"sum\.v\[", said):
+    if re.search(r"sum\.v\[|tally->", said):
         return None
     reason = re.search(r"Assertion [^\n]*|what must hold does not|it never ended", said)
     return reason[0][:80] if reason else "it failed"
