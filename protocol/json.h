@@ -43,4 +43,9 @@ bool json_utf8_valid(struct str text);
  * needed and writes at most cap bytes; no NUL. */
 size_t json_quote(char *dst, size_t cap, struct str raw);
 
+/* The other way round: what a JSON string says, without its quotes. quoted must have passed
+ * json_check; a lone surrogate becomes U+FFFD. Returns the length, which is below quoted's; dst
+ * must have room for that. No NUL. */
+size_t json_unquote(char *dst, struct str quoted);
+
 #endif

@@ -72,7 +72,9 @@
       "rooms that the log in the process dropped to stay within its ceiling")                      \
     X(M_LOG_REFS_FORGOTTEN, counter, "log_refs_forgotten_total",                                   \
       "refs that the log in the process dropped before their time to stay within its ceiling")     \
-    X(M_LOG_FULL, counter, "log_full_total", "appends that the log had no room for")
+    X(M_LOG_FULL, counter, "log_full_total", "appends that the log had no room for")               \
+    X(M_STATES_TOO_LARGE, counter, "states_too_large_total",                                       \
+      "reads of a room's state refused because others had made it too large")
 
 #define METRICS_AS_ENUM(symbol, kind, name, help) symbol,
 enum metric { METRICS_LIST(METRICS_AS_ENUM) METRICS_COUNT };

@@ -17,6 +17,7 @@
     X(RD_EUNKNOWN, "the outcome is unknown")                                                       \
     X(RD_ETIMEDOUT, "timed out")                                                                   \
     X(RD_EFULL, "the log is full")                                                                 \
+    X(RD_ESTATEFULL, "the room's state is full")                                                   \
     X(RD_EREADONLY, "the log is read-only")                                                        \
     X(RD_EWRONGTYPE, "the room's key holds something else")                                        \
     X(RD_EDENIED, "the log refused access")                                                        \

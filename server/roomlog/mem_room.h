@@ -21,7 +21,10 @@ struct mem_entry {
     char bytes[];
 };
 
+struct mem_state;
+
 struct mem_room {
+    struct mem_state *state;  /* mem_store.c's; NULL: nothing with a key was ever appended */
     struct list with_entries; /* roomlog_mem.c's links */
     struct list idle;
     struct list followers;

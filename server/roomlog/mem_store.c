@@ -1,5 +1,8 @@
 #include "roomlog/mem_store.h"
 
+#include "base/xalloc.h"
+#include "roomlog/state_value.h"
+
 #include <assert.h>
 #include <stdlib.h>
 
@@ -20,6 +23,8 @@ void mem_store_init(struct mem_store *store, struct metrics *metrics,
     list_init(&store->buried);
 }
 
+static void drop_state(struct mem_store *store, struct mem_room *room);
+
 void mem_store_fini(struct mem_store *store)
 {
     size_t at = 0;
@@ -28,6 +33,7 @@ void mem_store_fini(struct mem_store *store)
         assert(list_empty(&room->followers));
         for (struct mem_entry *entry; (entry = mem_room_trim_front(room)) != NULL;)
             free(entry);
+        drop_state(store, room);
         mem_room_destroy(room);
     }
     strmap_fini(&store->rooms);
@@ -86,6 +92,72 @@ void mem_store_unfollow(struct mem_store *store, struct mem_room *room, struct l
     drop_if_unused(store, room);
 }
 
+/* Takes entry, which may be NULL, and which somebody may still be looking at. */
+static void bury(struct mem_store *store, struct mem_entry *entry)
+{
+    if (entry != NULL && store->held)
+        list_push_back(&store->buried, &entry->link);
+    else
+        free(entry);
+}
+
+/* --- states --------------------------------------------------------------------------------- */
+
+static struct roomlog_publish publish_of(const struct mem_entry *entry)
+{
+    return (struct roomlog_publish){.type = entry->e.type,
+                                    .data = entry->e.data,
+                                    .from = entry->e.from,
+                                    .ref = entry->e.ref,
+                                    .key = entry->e.key};
+}
+
+static bool has_state(const struct mem_store *store, const struct mem_entry *entry)
+{
+    return store->limits.max_state_keys != 0 && state_value_has_place(entry->e.key);
+}
+
+/* May the entry set its key in room's state? */
+static enum rd_err admit_state(const struct mem_store *store, const struct mem_room *room,
+                               const struct mem_entry *entry)
+{
+    static const struct mem_state none;
+    const struct roomlog_publish what = publish_of(entry);
+    if (!has_state(store, entry))
+        return RD_OK;
+    if (!mem_state_fits(room->state != NULL ? room->state : &none, &what,
+                        store->limits.max_state_keys, store->limits.max_state_bytes))
+        return RD_ESTATEFULL;
+    /* What is replaced isn't counted against it: near the ceiling that hardly matters. */
+    return entry->cost <= store->limits.max_states_bytes - store->states_bytes ? RD_OK : RD_EFULL;
+}
+
+static void set_state(struct mem_store *store, struct mem_room *room, const struct mem_entry *entry)
+{
+    const struct roomlog_publish what = publish_of(entry);
+    if (!has_state(store, entry))
+        return;
+    if (room->state == NULL) {
+        room->state = xalloc(sizeof(*room->state));
+        mem_state_init(room->state, store->rooms.seed);
+    }
+    size_t cost = room->state->cost;
+    bury(store, mem_state_set(room->state, &what, entry->e.id));
+    store->states_bytes += room->state->cost - cost; /* may wrap, and wraps back */
+}
+
+static void drop_state(struct mem_store *store, struct mem_room *room)
+{
+    if (room->state == NULL)
+        return;
+    store->states_bytes -= room->state->cost;
+    for (struct mem_entry *item; (item = mem_state_pop(room->state)) != NULL;)
+        bury(store, item);
+    mem_state_fini(room->state);
+    free(room->state);
+    room->state = NULL;
+}
+
 /* --- entries come and go -------------------------------------------------------------------- */
 
 /* Takes entry, which has just left room. */
@@ -94,10 +166,7 @@ static void removed(struct mem_store *store, struct mem_room *room, struct mem_e
     store->bytes -= entry->cost;
     if (room->count == 0)
         list_remove(&room->with_entries);
-    if (store->held)
-        list_push_back(&store->buried, &entry->link);
-    else
-        free(entry);
+    bury(store, entry);
 }
 
 static void trim_front(struct mem_store *store, struct mem_room *room)
@@ -121,6 +190,7 @@ static void forget(struct mem_store *store, struct mem_room *room)
     for (struct mem_entry *entry; (entry = mem_room_trim_front(room)) != NULL;)
         removed(store, room, entry);
     mem_room_forget(room);
+    drop_state(store, room);
     store->existing--;
     list_remove(&room->idle);
     store->changed(store->arg, room);
@@ -184,6 +254,8 @@ enum rd_err mem_store_append(struct mem_store *store, struct str name, uint64_t 
     struct mem_room *room = find_or_create(store, name);
     /* As Redis: "The stream has exhausted the last possible ID". */
     enum rd_err err = stream_id_eq(highest(store, room), STREAM_ID_MAX) ? RD_ELOG : RD_OK;
+    if (err == RD_OK)
+        err = admit_state(store, room, *entry);
     if (err == RD_OK && !room->exists && !admit(store))
         err = RD_EFULL;
     if (err != RD_OK) {
@@ -193,8 +265,10 @@ enum rd_err mem_store_append(struct mem_store *store, struct str name, uint64_t 
     }
     /* Only now: what admit has just forgotten may have raised the floor. */
     (*entry)->e.id = next_id(highest(store, room), wall_ms);
+    const struct mem_entry *inserted = *entry;
     insert(store, room, *entry);
     *entry = NULL;
+    set_state(store, room, inserted); /* it is the newest of its room, and still there */
     return RD_OK;
 }
 
@@ -252,6 +326,8 @@ struct stream_id mem_store_lose_tail(struct mem_store *store, struct str name, s
         removed(store, room, mem_room_lose_back(room));
     store->changed(store->arg, room);
     struct stream_id last = room->last;
+    if (room->state != NULL && stream_id_cmp(room->state->position, last) > 0)
+        drop_state(store, room);
     /* A replica that has seen nothing has no such key. */
     if (room->added == 0)
         forget(store, room);

@@ -11,6 +11,7 @@
 #include "base/metrics.h"
 #include "base/strmap.h"
 #include "roomlog/mem_room.h"
+#include "roomlog/mem_state.h"
 #include "roomlog/roomlog_mem.h"
 
 /* An entry came or went. Runs inside the call that did it, and may not change the store. */
@@ -27,6 +28,7 @@ struct mem_store {
     struct list idle;         /* existing and not followed, longest left alone first */
     size_t existing;
     size_t bytes;
+    size_t states_bytes;
     struct stream_id floor; /* the highest id of any log that is gone */
 
     bool held;
@@ -50,12 +52,12 @@ struct mem_room *mem_store_find(struct mem_store *store, struct str name);
 struct mem_room *mem_store_follow(struct mem_store *store, struct str name, struct list *link);
 void mem_store_unfollow(struct mem_store *store, struct mem_room *room, struct list *link);
 
-/* Takes *entry, gives it an id and sets it to NULL. RD_EFULL, RD_ELOG (no id is left): as it was.
- */
+/* Takes *entry, gives it an id, sets its key in the room's state, and sets it to NULL. RD_EFULL,
+ * RD_ESTATEFULL, RD_ELOG (no id is left): as it was. */
 RD_MUST_USE enum rd_err mem_store_append(struct mem_store *store, struct str name, uint64_t wall_ms,
                                          struct mem_entry **entry);
 
-/* See roomlog_mem.h. */
+/* See roomlog_mem.h. None of them touches a state, except that it goes with its log. */
 bool mem_store_add(struct mem_store *store, struct str name, struct stream_id id,
                    const struct roomlog_publish *what);
 void mem_store_trim(struct mem_store *store, struct str name, size_t keep);

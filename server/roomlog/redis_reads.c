@@ -16,6 +16,7 @@ struct redis_reads {
     void *arg;
     struct redis_conn *conn;
     size_t max_in_flight;
+    struct redis_state_limits state;
     size_t in_flight;
     size_t asked_for; /* of these, not cancelled */
     struct redis_reply_entries scratch;
@@ -25,7 +26,9 @@ struct redis_reads {
 struct request {
     struct redis_command command;
     struct redis_reads *reads;
-    struct roomlog_read *read; /* NULL: cancelled */
+    struct roomlog_read *read; /* one of these; both NULL: cancelled */
+    struct roomlog_state *state;
+    enum redis_state_step step; /* of a state */
     struct str key;
     size_t count; /* entries that it may be given */
     size_t asked; /* COUNT */
@@ -57,14 +60,25 @@ static enum redis_reply_order order_of(const struct roomlog_read *read)
     return read->from == ROOMLOG_NEWEST ? REDIS_REPLY_DESCENDING : REDIS_REPLY_ASCENDING;
 }
 
+static bool request_send_state(struct request *request)
+{
+    struct redis_state_ask ask;
+    redis_state_ask(&ask, request->step, request->key);
+    bool sent = redis_conn_send(request->reads->conn, &request->command, &ask.command, 1);
+    redis_state_ask_fini(&ask);
+    return sent;
+}
+
 static bool request_send(struct request *request)
 {
     const struct roomlog_read *read = request->read;
     struct redis_ask ask;
+    request->command.done = on_answer;
+    if (request->state != NULL)
+        return request_send_state(request);
     /* Beside the page: the cursor's own entry, or the one before the newest; and one behind, which
      * tells whether the page is at the end. */
     request->asked = request->count + (read->from == ROOMLOG_AFTER ? 2 : 1);
-    request->command.done = on_answer;
     if (read->from == ROOMLOG_HEAD)
         redis_ask_info(&ask, request->key);
     else
@@ -91,6 +105,18 @@ static void request_finish(struct request *request, enum rd_err err,
     reads->asked_for--;
     read->impl = NULL;
     read->done(read, err, page);
+}
+
+static void request_finish_state(struct request *request, enum rd_err err,
+                                 const struct roomlog_state_view *view)
+{
+    struct redis_reads *reads = request->reads;
+    struct roomlog_state *state = request->state;
+    reads->in_flight--;
+    reads->asked_for--;
+    free(request);
+    state->impl = NULL;
+    state->done(state, err, view);
 }
 
 /* The same once more, with more effort. */
@@ -254,10 +280,66 @@ static void on_range(struct request *request, const struct redis_reply *reply)
     request_finish(request, RD_OK, &page);
 }
 
+/* --- states --------------------------------------------------------------------------------- */
+
+static void state_fail(struct request *request, const struct redis_reply *reply)
+{
+    char text[REASON_MAX] = "an answer of another shape";
+    enum rd_err err = redis_reply_err(reply);
+    (void)redis_reply_error_text(reply, text, sizeof(text));
+    logger_warn("redis refused a read of a state", KV_TEXT("reason", text));
+    request_finish_state(request, err == RD_OK ? RD_ELOG : err, NULL);
+}
+
+static void on_state_guard(struct request *request, const struct redis_reply *reply)
+{
+    const struct roomlog_state_view empty = {.count = 0};
+    switch (redis_state_guard(reply, &request->reads->state)) {
+    case REDIS_STATE_EMPTY:
+        request_finish_state(request, RD_OK, &empty);
+        break;
+    case REDIS_STATE_LARGE:
+        metrics_inc(request->reads->metrics, M_STATES_TOO_LARGE);
+        logger_warn("a room's state is too large to be read", KV_STR("key", request->key));
+        request_finish_state(request, RD_ETOOBIG, NULL);
+        break;
+    case REDIS_STATE_BAD:
+        state_fail(request, reply);
+        break;
+    case REDIS_STATE_READ:
+        request->step = REDIS_STATE_ALL;
+        if (!request_send(request))
+            request_finish_state(request, RD_EUNAVAIL, NULL);
+        break;
+    }
+}
+
+static void on_state(struct request *request, const struct redis_reply *reply)
+{
+    struct redis_state state;
+    if (request->step == REDIS_STATE_GUARD) {
+        on_state_guard(request, reply);
+        return;
+    }
+    if (redis_state_take(reply, &state)) {
+        if (state.odd != 0)
+            logger_warn("a room's state has fields that are not ours", KV_STR("key", request->key),
+                        KV_NUM("fields", state.odd));
+        request_finish_state(request, RD_OK, &state.view);
+    } else {
+        state_fail(request, reply);
+    }
+    redis_state_fini(&state);
+}
+
 static void on_answer(struct redis_command *command, const struct redis_reply *reply)
 {
     struct request *request = RD_CONTAINER(command, struct request, command);
-    if (reply == NULL || request->read == NULL)
+    if (request->state != NULL && reply == NULL)
+        request_finish_state(request, RD_EUNAVAIL, NULL);
+    else if (request->state != NULL)
+        on_state(request, reply);
+    else if (reply == NULL || request->read == NULL)
         request_finish(request, RD_EUNAVAIL, NULL);
     else if (request->read->from == ROOMLOG_HEAD)
         on_info(request, reply);
@@ -305,6 +387,7 @@ struct redis_reads *redis_reads_open(struct loop *loop, struct metrics *metrics,
     reads->ops = ops;
     reads->arg = arg;
     reads->max_in_flight = config->max_in_flight;
+    reads->state = config->state;
     const struct redis_conn_config conn = {.url = config->url,
                                            .finder = config->finder,
                                            .name = "roomd-read",
@@ -320,27 +403,68 @@ void redis_reads_close(struct redis_reads *reads)
     redis_conn_close(reads->conn);
 }
 
-enum rd_err redis_reads_add(struct redis_reads *reads, struct str key, struct roomlog_read *read)
+static enum rd_err admit(struct redis_reads *reads)
 {
     if (!redis_reads_up(reads))
         return RD_EUNAVAIL;
-    if (reads->in_flight >= reads->max_in_flight) {
-        metrics_inc(reads->metrics, M_LOG_BUSY);
-        return RD_EBUSY;
-    }
+    if (reads->in_flight < reads->max_in_flight)
+        return RD_OK;
+    metrics_inc(reads->metrics, M_LOG_BUSY);
+    return RD_EBUSY;
+}
+
+static struct request *request_create(struct redis_reads *reads, struct str key)
+{
     struct request *request = xalloc(sizeof(*request) + key.len);
-    *request = (struct request){.reads = reads, .read = read, .how = how_to_ask(read)};
+    *request = (struct request){.reads = reads};
     memcpy(request->bytes, key.p, key.len);
     request->key = (struct str){request->bytes, key.len};
-    request->count = count_for(reads, key, read);
+    return request;
+}
+
+/* Frees it where it can't be sent. */
+static enum rd_err request_start(struct request *request, void **out_impl)
+{
     if (!request_send(request)) {
         free(request);
         return RD_EUNAVAIL;
     }
-    reads->in_flight++;
-    reads->asked_for++;
-    read->impl = request;
+    request->reads->in_flight++;
+    request->reads->asked_for++;
+    *out_impl = request;
     return RD_OK;
+}
+
+enum rd_err redis_reads_add(struct redis_reads *reads, struct str key, struct roomlog_read *read)
+{
+    enum rd_err err = admit(reads);
+    if (err != RD_OK)
+        return err;
+    struct request *request = request_create(reads, key);
+    request->read = read;
+    request->how = how_to_ask(read);
+    request->count = count_for(reads, key, read);
+    return request_start(request, &read->impl);
+}
+
+enum rd_err redis_reads_state(struct redis_reads *reads, struct str key,
+                              struct roomlog_state *state)
+{
+    enum rd_err err = admit(reads);
+    if (err != RD_OK)
+        return err;
+    struct request *request = request_create(reads, key);
+    request->state = state;
+    request->step = REDIS_STATE_GUARD;
+    return request_start(request, &state->impl);
+}
+
+void redis_reads_cancel_state(struct redis_reads *reads, struct roomlog_state *state)
+{
+    struct request *request = state->impl;
+    request->state = NULL;
+    state->impl = NULL;
+    reads->asked_for--;
 }
 
 void redis_reads_cancel(struct redis_reads *reads, struct roomlog_read *read)

@@ -10,6 +10,8 @@
  * newest are one page, so they are asked for again, and for more, where they were held to be larger
  * than they are.
  *
+ * A room's state is read here too: see redis_state.h.
+ *
  * Always true: a read that was taken is answered once; RD_EUNAVAIL where its connection ended
  * before.
  */
@@ -18,6 +20,7 @@
 
 #include "roomlog/redis_conn.h"
 #include "roomlog/redis_feed.h"
+#include "roomlog/redis_state.h"
 #include "roomlog/roomlog.h"
 
 struct redis_reads;
@@ -26,7 +29,8 @@ struct redis_reads_config {
     const struct redis_url *url; /* kept */
     struct redis_finder *finder; /* kept */
     uint64_t connect_ms, command_ms;
-    size_t max_in_flight;
+    size_t max_in_flight; /* states included */
+    struct redis_state_limits state;
 };
 
 /* Each runs from the loop. */
@@ -49,6 +53,11 @@ void redis_reads_close(struct redis_reads *reads);
 RD_MUST_USE enum rd_err redis_reads_add(struct redis_reads *reads, struct str key,
                                         struct roomlog_read *read);
 void redis_reads_cancel(struct redis_reads *reads, struct roomlog_read *read);
+
+/* As roomlog_state. */
+RD_MUST_USE enum rd_err redis_reads_state(struct redis_reads *reads, struct str key,
+                                          struct roomlog_state *state);
+void redis_reads_cancel_state(struct redis_reads *reads, struct roomlog_state *state);
 
 bool redis_reads_up(const struct redis_reads *reads);
 

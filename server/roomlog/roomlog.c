@@ -36,6 +36,22 @@ void roomlog_cancel_read(struct roomlog *log, struct roomlog_read *read)
     assert(read->impl == NULL);
 }
 
+enum rd_err roomlog_state(struct roomlog *log, struct str room, struct roomlog_state *state)
+{
+    assert(state->impl == NULL && state->done != NULL);
+    enum rd_err err = log->ops->state(log, room, state);
+    assert((err == RD_OK) == (state->impl != NULL));
+    return err;
+}
+
+void roomlog_cancel_state(struct roomlog *log, struct roomlog_state *state)
+{
+    if (state->impl == NULL)
+        return;
+    log->ops->cancel_state(log, state);
+    assert(state->impl == NULL);
+}
+
 void roomlog_follow(struct roomlog *log, struct str room, struct roomlog_follower *follower)
 {
     assert(follower->impl == NULL && follower->ops != NULL);

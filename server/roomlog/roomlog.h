@@ -8,7 +8,7 @@
  * - Ids of a room's log only grow. An append that was acknowledged is in the log under its id.
  * - Answers come later (never from inside the call that asked), exactly once, or never after
  *   roomlog_cancel. A refusal is the return value, and then no answer comes.
- * - A read's verdict and entries belong to one moment of the log.
+ * - A read's verdict and entries belong to one moment of the log; so does a state.
  * - A follower is told of every entry after the place where it started, in order, each chained to
  *   the one before it (prev), or is told that the feed broke and where it goes on.
  *
@@ -49,7 +49,9 @@ struct roomlog_publish {
     struct str data; /* JSON text */
     struct str from; /* user, or absent */
     struct str ref;  /* or absent: then nothing is deduplicated */
-    struct str key;  /* or absent */
+    struct str key;  /* or absent; where there is one the entry becomes the key's in the room's
+                        state, or with the data `null` takes the key out of it. (Not where it begins
+                        with a NUL.) */
 };
 
 struct roomlog_append;
@@ -110,6 +112,32 @@ struct roomlog_read {
     void *impl;
 };
 
+/* --- state ---------------------------------------------------------------------------------- */
+
+/* A room's state: of each key the newest entry, without its ref. It is bounded in keys and bytes;
+ * an append with a key that would pass the bound is answered with RD_ESTATEFULL. */
+struct roomlog_state_view {
+    /* The newest entry with a key that was appended through this interface, one that took its key
+     * out included; 0-0: there was none, or the log began anew since. What lies after it in the log
+     * is not in the state yet: entries without a key, and whatever other programs added. */
+    struct stream_id position;
+    const struct roomlog_entry *items; /* by id, ascending; prev is unknown */
+    size_t count;
+};
+
+struct roomlog_state;
+
+/* Runs once, later. view is NULL unless err is RD_OK. The request may be freed or used again from
+ * here. RD_ETOOBIG: other programs have made the state too large to be read. */
+typedef void (*roomlog_state_fn)(struct roomlog_state *state, enum rd_err err,
+                                 const struct roomlog_state_view *view);
+
+/* One read of a state under way, embedded in whoever asks. */
+struct roomlog_state {
+    roomlog_state_fn done;
+    void *impl;
+};
+
 /* --- follow --------------------------------------------------------------------------------- */
 
 struct roomlog_follower;
@@ -140,6 +168,8 @@ struct roomlog_ops {
     void (*cancel_append)(struct roomlog *log, struct roomlog_append *append);
     enum rd_err (*read)(struct roomlog *log, struct str room, struct roomlog_read *read);
     void (*cancel_read)(struct roomlog *log, struct roomlog_read *read);
+    enum rd_err (*state)(struct roomlog *log, struct str room, struct roomlog_state *state);
+    void (*cancel_state)(struct roomlog *log, struct roomlog_state *state);
     void (*follow)(struct roomlog *log, struct str room, struct roomlog_follower *follower);
     void (*unfollow)(struct roomlog *log, struct roomlog_follower *follower);
     bool (*ready)(struct roomlog *log);
@@ -150,6 +180,7 @@ struct roomlog_ops {
 struct roomlog {
     const struct roomlog_ops *ops;
     uint64_t max_entries; /* what retention promises to keep, about; 0: no such bound */
+    size_t state_keys;    /* what a room's state may hold; 0: no state is kept, all are empty */
 };
 
 /* RD_EBUSY: too many under way. RD_EUNAVAIL: the log is away. RD_ETOOBIG: the entry can't fit. */
@@ -163,6 +194,11 @@ void roomlog_cancel_append(struct roomlog *log, struct roomlog_append *append);
 RD_MUST_USE enum rd_err roomlog_read(struct roomlog *log, struct str room,
                                      struct roomlog_read *read);
 void roomlog_cancel_read(struct roomlog *log, struct roomlog_read *read);
+
+/* RD_EBUSY (counted with the reads), RD_EUNAVAIL as above. */
+RD_MUST_USE enum rd_err roomlog_state(struct roomlog *log, struct str room,
+                                      struct roomlog_state *state);
+void roomlog_cancel_state(struct roomlog *log, struct roomlog_state *state);
 
 /* Never refused: while the log is away, the start waits for it. */
 void roomlog_follow(struct roomlog *log, struct str room, struct roomlog_follower *follower);

@@ -15,6 +15,7 @@ struct request {
     struct mem_entry *entry;       /* of an append */
     struct roomlog_append *append; /* NULL: cancelled, and done all the same */
     struct roomlog_read *read;
+    struct roomlog_state *state;
     struct str room;
     char bytes[];
 };
@@ -38,7 +39,7 @@ struct mem_log {
     struct list requests;
     struct list answering; /* those of this turn: here and not on the stack, for cancel and close */
     size_t in_flight;
-    struct loop_task answer;
+    struct loop_task answer_later;
     struct list due;
     struct list feeding;
     struct loop_task feed;
@@ -95,7 +96,7 @@ static struct request *request_create(struct mem_log *log, struct str room)
         memcpy(r->bytes, room.p, room.len);
     list_push_back(&log->requests, &r->link);
     log->in_flight++;
-    loop_defer(log->loop, &log->answer, answer_all, log);
+    loop_defer(log->loop, &log->answer_later, answer_all, log);
     return r;
 }
 
@@ -144,6 +145,23 @@ static void mem_cancel_read(struct roomlog *base, struct roomlog_read *read)
 {
     request_destroy(mem_of(base), read->impl);
     read->impl = NULL;
+}
+
+static enum rd_err mem_state(struct roomlog *base, struct str room, struct roomlog_state *state)
+{
+    struct mem_log *log = mem_of(base);
+    if (!admit_request(log))
+        return RD_EBUSY;
+    struct request *r = request_create(log, room);
+    r->state = state;
+    state->impl = r;
+    return RD_OK;
+}
+
+static void mem_cancel_state(struct roomlog *base, struct roomlog_state *state)
+{
+    request_destroy(mem_of(base), state->impl);
+    state->impl = NULL;
 }
 
 /* False: the callback closed the log. */
@@ -253,6 +271,37 @@ static bool answer_read(struct mem_log *log, struct request *r)
     return call_end(log);
 }
 
+static bool answer_state(struct mem_log *log, struct request *r)
+{
+    struct roomlog_state *state = r->state;
+    const struct mem_room *room = mem_store_find(&log->store, r->room);
+    const struct mem_state *of = room == NULL ? NULL : room->state;
+    struct roomlog_state_view view = {.count = 0};
+    struct roomlog_entry *items = NULL;
+
+    if (of != NULL) {
+        view.position = of->position;
+        items = xalloc_array(NULL, of->by_key.count + 1, sizeof(*items));
+        for (struct list *at = of->items.next; at != &of->items; at = at->next)
+            items[view.count++] = LIST_ITEM(at, struct mem_entry, link)->e;
+    }
+    view.items = items;
+
+    request_destroy(log, r);
+    state->impl = NULL;
+    call_begin(log);
+    state->done(state, RD_OK, &view);
+    free(items);
+    return call_end(log);
+}
+
+static bool answer(struct mem_log *log, struct request *r)
+{
+    if (r->read != NULL)
+        return answer_read(log, r);
+    return r->state != NULL ? answer_state(log, r) : answer_append(log, r);
+}
+
 static void answer_all(void *arg)
 {
     struct mem_log *log = arg;
@@ -260,7 +309,7 @@ static void answer_all(void *arg)
     list_move_all(&log->answering, &log->requests);
     while (!list_empty(&log->answering)) {
         struct request *r = LIST_ITEM(log->answering.next, struct request, link);
-        if (!(r->read != NULL ? answer_read(log, r) : answer_append(log, r)))
+        if (!answer(log, r))
             return;
     }
 }
@@ -376,7 +425,7 @@ static void drop_requests(struct mem_log *log, struct list *requests)
 {
     while (!list_empty(requests)) {
         struct request *r = LIST_ITEM(requests->next, struct request, link);
-        assert(r->append == NULL && r->read == NULL);
+        assert(r->append == NULL && r->read == NULL && r->state == NULL);
         request_destroy(log, r);
     }
 }
@@ -393,7 +442,7 @@ static void mem_close(struct roomlog *base)
     struct mem_log *log = mem_of(base);
     drop_requests(log, &log->requests);
     drop_requests(log, &log->answering);
-    loop_cancel(&log->answer);
+    loop_cancel(&log->answer_later);
     loop_cancel(&log->feed);
     metrics_set(log->metrics, M_LOG_READY, 0);
     log->closing = true;
@@ -406,6 +455,8 @@ static const struct roomlog_ops OPS = {
     .cancel_append = mem_cancel_append,
     .read = mem_read,
     .cancel_read = mem_cancel_read,
+    .state = mem_state,
+    .cancel_state = mem_cancel_state,
     .follow = mem_follow,
     .unfollow = mem_unfollow,
     .ready = mem_ready,
@@ -417,7 +468,7 @@ struct roomlog *roomlog_mem_create(struct loop *loop, struct metrics *metrics,
 {
     struct mem_log *log = xalloc(sizeof(*log));
     *log = (struct mem_log){
-        .log = {&OPS, limits->max_entries},
+        .log = {&OPS, limits->max_entries, limits->max_state_keys},
         .loop = loop,
         .metrics = metrics,
     };
@@ -464,4 +515,9 @@ void roomlog_mem_lose_tail(struct roomlog *log, struct str room, size_t lost)
 size_t roomlog_mem_bytes(struct roomlog *log)
 {
     return mem_of(log)->store.bytes;
+}
+
+size_t roomlog_mem_states_bytes(struct roomlog *log)
+{
+    return mem_of(log)->store.states_bytes;
 }

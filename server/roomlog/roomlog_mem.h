@@ -9,7 +9,8 @@
  * get `trimmed`) and are no more than max_rooms (of those nobody follows, the one that was followed
  * or appended to longest ago is forgotten, and cursors into it get `reset`; where all are followed,
  * an append to one more is answered with RD_EFULL); no more than max_refs refs are remembered, the
- * oldest is forgotten first. Each has its counter.
+ * oldest is forgotten first. Each has its counter. All states together are no more than
+ * max_states_bytes: an append that would pass that is answered with RD_EFULL.
  *
  * Ids are never used twice, not even by a room that was forgotten or reset and begins anew: a
  * cursor into the old one can't be taken for one into the new.
@@ -30,8 +31,11 @@ struct roomlog_mem_limits {
     size_t max_bytes; /* all rooms; an entry that is larger by itself is refused with RD_ETOOBIG */
     size_t max_rooms; /* at least 1 */
     size_t max_refs;  /* 0: none is remembered */
-    uint64_t dedupe_ms;   /* how long a ref is remembered; 0: not at all */
-    size_t max_in_flight; /* appends and reads not yet answered */
+    uint64_t dedupe_ms;      /* how long a ref is remembered; 0: not at all */
+    size_t max_in_flight;    /* appends and reads not yet answered */
+    size_t max_state_keys;   /* of a room; 0: no state is kept */
+    size_t max_state_bytes;  /* of a room, see state_value_bytes */
+    size_t max_states_bytes; /* all rooms' states, structs and texts, beside max_bytes */
 };
 
 /* Returns owned: roomlog_close frees it. Keeps loop and metrics, which must outlive it. */
@@ -51,7 +55,8 @@ void roomlog_mem_reset(struct roomlog *log, struct str room);                   
 /* A failover that lost the newest entries: drops them, their ids and their refs. */
 void roomlog_mem_lose_tail(struct roomlog *log, struct str room, size_t lost);
 
-/* What all entries cost together, structs and texts: what max_bytes bounds. */
+/* What all entries cost together, structs and texts: what max_bytes bounds. And all states. */
 size_t roomlog_mem_bytes(struct roomlog *log);
+size_t roomlog_mem_states_bytes(struct roomlog *log);
 
 #endif

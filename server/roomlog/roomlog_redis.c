@@ -135,6 +135,18 @@ static void log_cancel_read(struct roomlog *base, struct roomlog_read *read)
     redis_reads_cancel(redis_of(base)->reads, read);
 }
 
+static enum rd_err log_state(struct roomlog *base, struct str room, struct roomlog_state *state)
+{
+    struct redis_log *log = redis_of(base);
+    char key[KEY_MAX];
+    return redis_reads_state(log->reads, key_of(log, room, key), state);
+}
+
+static void log_cancel_state(struct roomlog *base, struct roomlog_state *state)
+{
+    redis_reads_cancel_state(redis_of(base)->reads, state);
+}
+
 static void log_follow(struct roomlog *base, struct str room, struct roomlog_follower *follower)
 {
     struct redis_log *log = redis_of(base);
@@ -186,6 +198,8 @@ static const struct roomlog_ops log_ops = {.append = log_append,
                                            .cancel_append = log_cancel_append,
                                            .read = log_read,
                                            .cancel_read = log_cancel_read,
+                                           .state = log_state,
+                                           .cancel_state = log_cancel_state,
                                            .follow = log_follow,
                                            .unfollow = log_unfollow,
                                            .ready = log_ready,
@@ -239,6 +253,7 @@ struct roomlog *roomlog_redis_create(struct loop *loop, struct metrics *metrics,
     struct redis_log *log = xalloc_zero(sizeof(*log));
     log->log.ops = &log_ops;
     log->log.max_entries = config->max_entries;
+    log->log.state_keys = config->state_keys;
     log->metrics = metrics;
     log->url = url;
     redis_url_address(&url, log->address, sizeof(log->address));
@@ -257,7 +272,8 @@ struct roomlog *roomlog_redis_create(struct loop *loop, struct metrics *metrics,
                                              .finder = &log->finder.finder,
                                              .connect_ms = config->connect_ms,
                                              .command_ms = config->command_ms,
-                                             .max_in_flight = config->max_reads};
+                                             .max_in_flight = config->max_reads,
+                                             .state = {config->state_keys, config->state_bytes}};
     const struct redis_bell_config bell = {.url = &log->url,
                                            .finder = &log->finder.finder,
                                            .live = config->live,

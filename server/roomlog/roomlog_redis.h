@@ -26,6 +26,8 @@ struct roomlog_redis_config {
     uint64_t command_ms;  /* a command may take before its connection is given up */
     size_t max_appends;   /* in flight */
     size_t max_reads;     /* in flight, of replays */
+    size_t state_keys;    /* of a room's state; 0: none is kept */
+    size_t state_bytes;   /* of a room's state, see state_value.h */
 };
 
 /* Checks a URL without connecting. False: reason (at most cap bytes with its NUL) says what is

@@ -57,6 +57,7 @@ static void reject_error(struct session *s, enum frame_op op, struct str room, s
         reject.retry_after_ms = retry_ms(s, RETRY_MS);
         break;
     case RD_EFULL:
+    case RD_ESTATEFULL:
         reject.code = CODE_LOG_FULL;
         reject.retry_after_ms = retry_ms(s, RETRY_FULL_MS);
         break;

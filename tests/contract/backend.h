@@ -15,6 +15,8 @@ struct backend_limits {
     size_t max_entries;   /* a room */
     uint64_t dedupe_ms;   /* how long a ref is remembered */
     size_t max_in_flight; /* appends, and reads; a backend may count both together */
+    size_t state_keys;    /* of a room; 0: no state is kept */
+    size_t state_bytes;
 };
 
 typedef bool (*backend_done_fn)(void *arg);

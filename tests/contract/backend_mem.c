@@ -27,6 +27,9 @@ static struct mem *create(const struct backend_limits *limits)
                                         .max_refs = 10000,
                                         .dedupe_ms = limits->dedupe_ms,
                                         .max_in_flight = limits->max_in_flight,
+                                        .max_state_keys = limits->state_keys,
+                                        .max_state_bytes = limits->state_bytes,
+                                        .max_states_bytes = 16 << 20,
                                     });
     mem->log = mem->inner;
     return mem;

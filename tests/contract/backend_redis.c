@@ -57,6 +57,8 @@ static void *create(const struct backend_limits *limits, struct roomlog **out_lo
                                           .command_ms = 5000,
                                           .max_appends = limits->max_in_flight,
                                           .max_reads = limits->max_in_flight,
+                                          .state_keys = limits->state_keys,
+                                          .state_bytes = limits->state_bytes,
                                       });
     ck_assert_ptr_nonnull(redis->log);
     ck_assert(poll_loop_run(&redis->loop, LIMIT_MS, ready, redis));

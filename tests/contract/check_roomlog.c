@@ -30,7 +30,7 @@ static void open_with(const struct backend_limits *limits)
 
 static void open_log(void)
 {
-    open_with(&(struct backend_limits){MAX_ENTRIES, DEDUPE_MS, MAX_IN_FLIGHT});
+    open_with(&(struct backend_limits){MAX_ENTRIES, DEDUPE_MS, MAX_IN_FLIGHT, 0, 0});
 }
 
 static void close_log(void)
@@ -294,7 +294,7 @@ START_TEST(a_room_keeps_its_newest_max_entries)
 {
     enum { KEEP = 50, COUNT = 400 };
     close_log();
-    open_with(&(struct backend_limits){KEEP, DEDUPE_MS, MAX_IN_FLIGHT});
+    open_with(&(struct backend_limits){KEEP, DEDUPE_MS, MAX_IN_FLIGHT, 0, 0});
     ck_assert_uint_eq(the_log->max_entries, KEEP);
 
     struct stream_id last = STREAM_ID_ZERO;
@@ -371,7 +371,7 @@ START_TEST(appends_above_the_bound_are_refused_and_the_rest_is_untouched)
     struct roomlog_publish what = text("1");
     memset(w, 0, sizeof(w));
     close_log();
-    open_with(&(struct backend_limits){MAX_ENTRIES, DEDUPE_MS, BOUND});
+    open_with(&(struct backend_limits){MAX_ENTRIES, DEDUPE_MS, BOUND, 0, 0});
 
     for (size_t i = 0; i < BOUND; i++)
         ck_assert_int_eq(witness_append(the_log, &w[i], ROOM, &what), RD_OK);
@@ -462,7 +462,7 @@ END_TEST
 START_TEST(a_ref_is_forgotten_after_its_window)
 {
     close_log();
-    open_with(&(struct backend_limits){MAX_ENTRIES, SHORT_DEDUPE_MS, MAX_IN_FLIGHT});
+    open_with(&(struct backend_limits){MAX_ENTRIES, SHORT_DEDUPE_MS, MAX_IN_FLIGHT, 0, 0});
     struct witness_append first = append(ROOM, with_ref(STR("ann"), STR("r")));
     backend->pass(self, SHORT_DEDUPE_MS + 50);
     struct witness_append later = append(ROOM, with_ref(STR("ann"), STR("r")));
@@ -1000,7 +1000,7 @@ START_TEST(reads_above_the_bound_are_refused_and_the_rest_is_untouched)
     struct witness_read r[BOUND + 1];
     memset(r, 0, sizeof(r));
     close_log();
-    open_with(&(struct backend_limits){MAX_ENTRIES, DEDUPE_MS, BOUND});
+    open_with(&(struct backend_limits){MAX_ENTRIES, DEDUPE_MS, BOUND, 0, 0});
     add_many(ROOM, 3);
 
     for (size_t i = 0; i <= BOUND; i++) {

@@ -20,6 +20,15 @@ static void note_text(struct witness_text *text, struct str s)
         memcpy(text->bytes, s.p, s.len < WITNESS_TEXT_MAX ? s.len : WITNESS_TEXT_MAX);
 }
 
+static void note_texts(struct witness_entry *e, const struct roomlog_entry *entry)
+{
+    note_text(&e->type, entry->type);
+    note_text(&e->data, entry->data);
+    note_text(&e->from, entry->from);
+    note_text(&e->ref, entry->ref);
+    note_text(&e->key, entry->key);
+}
+
 /* Writes entries down behind those that are there, each held against the one before it. */
 static void note(struct witness_entry **notes, size_t *count, const struct roomlog_entry *entries,
                  size_t more)
@@ -31,11 +40,7 @@ static void note(struct witness_entry **notes, size_t *count, const struct rooml
         e->id = entries[i].id;
         e->prev = entries[i].prev;
         e->prev_known = entries[i].prev_known;
-        note_text(&e->type, entries[i].type);
-        note_text(&e->data, entries[i].data);
-        note_text(&e->from, entries[i].from);
-        note_text(&e->ref, entries[i].ref);
-        note_text(&e->key, entries[i].key);
+        note_texts(e, &entries[i]);
         ck_assert(!stream_id_is_zero(e->id));
         if (e->prev_known)
             ck_assert_int_lt(stream_id_cmp(e->prev, e->id), 0);
@@ -108,6 +113,55 @@ void witness_read_fini(struct witness_read *w)
 {
     free(w->entries);
     w->entries = NULL;
+    w->count = 0;
+}
+
+/* --- state ---------------------------------------------------------------------------------- */
+
+static void note_item(struct witness_state *w, const struct roomlog_entry *item)
+{
+    struct witness_entry *e = &w->items[w->count];
+    *e = (struct witness_entry){.id = item->id, .prev_known = item->prev_known};
+    note_texts(e, item);
+    ck_assert(!e->prev_known && e->key.present && !e->ref.present);
+    ck_assert_int_le(stream_id_cmp(e->id, w->position), 0);
+    if (w->count != 0)
+        ck_assert_int_gt(stream_id_cmp(e->id, e[-1].id), 0);
+    w->count++;
+}
+
+static void state_done(struct roomlog_state *state, enum rd_err err,
+                       const struct roomlog_state_view *view)
+{
+    struct witness_state *w = RD_CONTAINER(state, struct witness_state, state);
+    ck_assert_msg(!w->asking, "answered from inside the call");
+    ck_assert_msg(w->answers++ == 0, "answered twice");
+    ck_assert_ptr_null(state->impl);
+    ck_assert((view != NULL) == (err == RD_OK));
+    w->err = err;
+    if (view != NULL) {
+        w->position = view->position;
+        w->items = xalloc_array(NULL, view->count + 1, sizeof(*w->items));
+        for (size_t i = 0; i < view->count; i++)
+            note_item(w, &view->items[i]);
+    }
+    if (w->then != NULL)
+        w->then(w);
+}
+
+enum rd_err witness_state(struct roomlog *log, struct witness_state *w, struct str room)
+{
+    free(w->items);
+    *w = (struct witness_state){.state = {.done = state_done}, .asking = true, .then = w->then};
+    enum rd_err err = roomlog_state(log, room, &w->state);
+    w->asking = false;
+    return err;
+}
+
+void witness_state_fini(struct witness_state *w)
+{
+    free(w->items);
+    w->items = NULL;
     w->count = 0;
 }
 

@@ -63,6 +63,24 @@ RD_MUST_USE enum rd_err witness_read(struct roomlog *log, struct witness_read *w
 /* Frees what was written down. */
 void witness_read_fini(struct witness_read *w);
 
+/* --- state ---------------------------------------------------------------------------------- */
+
+struct witness_state {
+    struct roomlog_state state;
+    bool asking;
+    unsigned answers;
+    enum rd_err err;
+    struct stream_id position;
+    size_t count;
+    struct witness_entry *items;
+    void (*then)(struct witness_state *w);
+};
+
+RD_MUST_USE enum rd_err witness_state(struct roomlog *log, struct witness_state *w,
+                                      struct str room);
+/* Frees what was written down. */
+void witness_state_fini(struct witness_state *w);
+
 /* --- follow --------------------------------------------------------------------------------- */
 
 struct witness_follower {

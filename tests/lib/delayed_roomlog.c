@@ -246,6 +246,16 @@ static void delayed_cancel_append(struct roomlog *log, struct roomlog_append *ap
     of(log)->inner->ops->cancel_append(of(log)->inner, append);
 }
 
+static enum rd_err delayed_state(struct roomlog *log, struct str room, struct roomlog_state *state)
+{
+    return of(log)->inner->ops->state(of(log)->inner, room, state);
+}
+
+static void delayed_cancel_state(struct roomlog *log, struct roomlog_state *state)
+{
+    of(log)->inner->ops->cancel_state(of(log)->inner, state);
+}
+
 static bool delayed_ready(struct roomlog *log)
 {
     return roomlog_ready(of(log)->inner);
@@ -262,6 +272,8 @@ static const struct roomlog_ops OPS = {
     .cancel_append = delayed_cancel_append,
     .read = delayed_read,
     .cancel_read = delayed_cancel_read,
+    .state = delayed_state,
+    .cancel_state = delayed_cancel_state,
     .follow = delayed_follow,
     .unfollow = delayed_unfollow,
     .ready = delayed_ready,
@@ -271,7 +283,8 @@ static const struct roomlog_ops OPS = {
 struct roomlog *delayed_roomlog_create(struct roomlog *inner)
 {
     struct delayed *delayed = xalloc_zero(sizeof(*delayed));
-    delayed->log = (struct roomlog){.ops = &OPS, .max_entries = inner->max_entries};
+    delayed->log = (struct roomlog){
+        .ops = &OPS, .max_entries = inner->max_entries, .state_keys = inner->state_keys};
     delayed->inner = inner;
     list_init(&delayed->reads);
     list_init(&delayed->followers);

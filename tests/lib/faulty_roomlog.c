@@ -11,6 +11,7 @@ struct struck {
     struct faulty *faulty;
     struct roomlog_append *append; /* whose answer is owed: at most one of them */
     struct roomlog_read *read;
+    struct roomlog_state *state;
     struct roomlog_append done_all_the_same;
     struct loop_task answer;
     enum rd_err err;
@@ -57,6 +58,7 @@ static void finish(struct struck *s)
 {
     struct roomlog_append *append = s->append;
     struct roomlog_read *read = s->read;
+    struct roomlog_state *state = s->state;
     enum rd_err err = s->err;
 
     list_remove(&s->link);
@@ -68,6 +70,9 @@ static void finish(struct struck *s)
     } else if (read != NULL) {
         read->impl = NULL;
         read->done(read, err, NULL);
+    } else if (state != NULL) {
+        state->impl = NULL;
+        state->done(state, err, NULL);
     }
 }
 
@@ -127,6 +132,22 @@ static enum rd_err faulty_read(struct roomlog *log, struct str room, struct room
     return RD_OK;
 }
 
+static enum rd_err faulty_state(struct roomlog *log, struct str room, struct roomlog_state *state)
+{
+    struct faulty *f = faulty_of(log);
+    if (!strikes(f))
+        return roomlog_state(f->inner, room, state);
+    if (f->fault == FAULTY_ROOMLOG_REFUSED)
+        return f->err;
+
+    struct struck *s = strike(f);
+    s->state = state;
+    state->impl = s;
+    if (f->fault != FAULTY_ROOMLOG_SILENT)
+        loop_defer(f->loop, &s->answer, answer, s);
+    return RD_OK;
+}
+
 static struct struck *find_struck(struct faulty *f, const void *impl)
 {
     for (struct list *link = f->struck.next; link != &f->struck; link = link->next)
@@ -140,6 +161,7 @@ static void cancel(struct struck *s)
     roomlog_cancel_append(s->faulty->inner, &s->done_all_the_same);
     s->append = NULL;
     s->read = NULL;
+    s->state = NULL;
     finish(s);
 }
 
@@ -164,6 +186,18 @@ static void faulty_cancel_read(struct roomlog *log, struct roomlog_read *read)
         return;
     }
     read->impl = NULL;
+    cancel(s);
+}
+
+static void faulty_cancel_state(struct roomlog *log, struct roomlog_state *state)
+{
+    struct faulty *f = faulty_of(log);
+    struct struck *s = find_struck(f, state->impl);
+    if (s == NULL) {
+        roomlog_cancel_state(f->inner, state);
+        return;
+    }
+    state->impl = NULL;
     cancel(s);
 }
 
@@ -220,6 +254,8 @@ static const struct roomlog_ops OPS = {
     .cancel_append = faulty_cancel_append,
     .read = faulty_read,
     .cancel_read = faulty_cancel_read,
+    .state = faulty_state,
+    .cancel_state = faulty_cancel_state,
     .follow = faulty_follow,
     .unfollow = faulty_unfollow,
     .ready = faulty_ready,
@@ -229,7 +265,8 @@ static const struct roomlog_ops OPS = {
 struct roomlog *faulty_roomlog_create(struct loop *loop, struct roomlog *inner)
 {
     struct faulty *f = xalloc(sizeof(*f));
-    *f = (struct faulty){.log = {&OPS, inner->max_entries}, .loop = loop, .inner = inner};
+    *f = (struct faulty){
+        .log = {&OPS, inner->max_entries, inner->state_keys}, .loop = loop, .inner = inner};
     list_init(&f->struck);
     list_init(&f->held);
     return &f->log;

@@ -2,9 +2,9 @@
  *
  * With no fault set it must not be told from the log behind it: the contract suite runs through it.
  *
- * Counts appends and reads in the order they are made; the one at which the count reaches the
- * number told gets the fault, once. Following can't be refused and doesn't count; it can be held
- * up.
+ * Counts appends, reads and state reads in the order they are made; the one at which the count
+ * reaches the number told gets the fault, once. Following can't be refused and doesn't count; it
+ * can be held up.
  */
 #ifndef TESTS_LIB_FAULTY_ROOMLOG_H
 #define TESTS_LIB_FAULTY_ROOMLOG_H
@@ -29,7 +29,7 @@ void faulty_roomlog_set(struct roomlog *log, unsigned nth, enum faulty_roomlog_f
                         enum rd_err err);
 /* Has it struck since it was set? */
 bool faulty_roomlog_struck(struct roomlog *log);
-/* How many appends and reads were asked for so far. */
+/* How many appends, reads and state reads were asked for so far. */
 unsigned faulty_roomlog_calls(struct roomlog *log);
 
 /* While held, whoever begins to follow hears nothing, as while a log is away; then the start comes.

@@ -539,6 +539,63 @@ START_TEST(every_byte_and_every_pair_of_bytes_quotes_to_a_json_string)
 }
 END_TEST
 
+/* --- unquote -------------------------------------------------------------------------------- */
+
+static const struct {
+    const char *quoted;
+    struct str want;
+} UNQUOTES[] = {
+    {"\"\"", T("")},
+    {"\"abc\"", T("abc")},
+    {"\"a\\\"\\\\\\/\\b\\f\\n\\r\\tz\"", T("a\"\\/\b\f\n\r\tz")},
+    {"\"\\u0000\\u001f\\u007f\"", T("\0\x1f\x7f")},
+    {"\"\\u00e9\\u07ff\\u0800\\u20AC\\uffff\"",
+     T("\xc3\xa9\xdf\xbf\xe0\xa0\x80\xe2\x82\xac\xef\xbf\xbf")},
+    {"\"\\ud83d\\ude00\\uDBFF\\uDFFF\"", T("\xf0\x9f\x98\x80\xf4\x8f\xbf\xbf")},
+    {"\"\\ud83d\"", T("\xef\xbf\xbd")},
+    {"\"\\ude00x\"", T("\xef\xbf\xbdx")},
+    {"\"\\ud83d\\u0041\"", T("\xef\xbf\xbd"
+                             "A")},
+    {"\"\\ud83d\\n\"", T("\xef\xbf\xbd\n")},
+    {"\"\\ud83d\\ud83d\\ude00\"", T("\xef\xbf\xbd\xf0\x9f\x98\x80")},
+    {"\"\xc3\xa9\"", T("\xc3\xa9")},
+};
+
+START_TEST(unquoting_says_what_a_string_means)
+{
+    struct str quoted = vectors_copy(str_from(UNQUOTES[_i].quoted));
+    struct str want = UNQUOTES[_i].want;
+    ck_assert_int_eq(json_check(quoted, 0), JSON_OK);
+    char *dst = malloc(quoted.len - 1);
+    ck_assert_uint_eq(json_unquote(dst, quoted), want.len);
+    ck_assert_mem_eq(dst, want.p, want.len);
+    free(dst);
+    vectors_free(quoted);
+}
+END_TEST
+
+START_TEST(what_was_quoted_comes_back)
+{
+    for (unsigned c = 0; c <= 0x10ffff; c += c < 0x900 ? 1 : 61) {
+        char raw[8], quoted[32], dst[32];
+        if (c >= 0xd800 && c <= 0xdfff)
+            continue;
+        size_t len = 0;
+        if (c < 0x80) {
+            raw[len++] = (char)c;
+        } else {
+            unsigned more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
+            raw[len++] = (char)((0xff00 >> (more + 1)) | (c >> 6 * more));
+            while (more-- > 0)
+                raw[len++] = (char)(0x80 | (c >> 6 * more & 0x3f));
+        }
+        size_t quoted_len = json_quote(quoted, sizeof(quoted), (struct str){raw, len});
+        ck_assert_uint_eq(json_unquote(dst, (struct str){quoted, quoted_len}), len);
+        ck_assert_mem_eq(dst, raw, len);
+    }
+}
+END_TEST
+
 static Suite *suite_make(void)
 {
     Suite *suite = suite_create("json");
@@ -568,6 +625,12 @@ static Suite *suite_make(void)
     tcase_add_loop_test(tc, quoting_escapes_what_json_demands_and_replaces_what_is_no_utf8, 0,
                         sizeof(QUOTES) / sizeof(QUOTES[0]));
     tcase_add_test(tc, every_byte_and_every_pair_of_bytes_quotes_to_a_json_string);
+    suite_add_tcase(suite, tc);
+
+    tc = tcase_create("unquote");
+    tcase_add_loop_test(tc, unquoting_says_what_a_string_means, 0,
+                        sizeof(UNQUOTES) / sizeof(UNQUOTES[0]));
+    tcase_add_test(tc, what_was_quoted_comes_back);
     suite_add_tcase(suite, tc);
     return suite;
 }

@@ -396,6 +396,33 @@ START_TEST(a_followed_room_is_not_forgotten_and_without_room_an_append_is_told_s
 }
 END_TEST
 
+START_TEST(all_states_together_have_a_ceiling)
+{
+    struct roomlog_mem_limits limits = WIDE;
+    limits.max_state_keys = 100;
+    limits.max_state_bytes = 10000;
+    limits.max_states_bytes = 3000;
+    reopen(limits);
+    struct roomlog_publish what = of_size(1000);
+    what.key = STR("k");
+    ck_assert_int_eq(append(A, what).err, RD_OK);
+    ck_assert_int_eq(append(B, what).err, RD_OK);
+    ck_assert_uint_ge(roomlog_mem_states_bytes(the_log), 2000);
+    ck_assert_int_eq(append(C, what).err, RD_EFULL);
+    ck_assert_uint_eq(metrics.v[M_LOG_FULL], 1);
+    ck_assert(!info_of(C).exists);
+    ck_assert_int_eq(append(C, of_size(1000)).err, RD_OK); /* an entry that needs no place there */
+    what.data = STR("null");
+    ck_assert_int_eq(append(A, what).err, RD_OK);
+    what = of_size(1000);
+    what.key = STR("k");
+    ck_assert_int_eq(append(C, what).err, RD_OK);
+    roomlog_mem_reset(the_log, B);
+    roomlog_mem_reset(the_log, C);
+    ck_assert_uint_eq(roomlog_mem_states_bytes(the_log), 0);
+}
+END_TEST
+
 START_TEST(a_refused_appends_ref_is_not_remembered)
 {
     struct roomlog_mem_limits limits = WIDE;
@@ -729,6 +756,7 @@ static Suite *suite_make(void)
     tcase_add_test(tc, an_entry_above_max_bytes_is_refused_and_nothing_is_cut);
     tcase_add_test(tc, above_max_rooms_the_one_left_alone_longest_is_forgotten);
     tcase_add_test(tc, a_followed_room_is_not_forgotten_and_without_room_an_append_is_told_so);
+    tcase_add_test(tc, all_states_together_have_a_ceiling);
     tcase_add_test(tc, a_refused_appends_ref_is_not_remembered);
     tcase_add_test(tc, above_max_refs_the_oldest_is_forgotten);
     tcase_add_test(tc, the_window_ends_to_the_millisecond_and_is_not_prolonged);

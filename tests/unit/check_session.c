@@ -391,6 +391,7 @@ static const struct {
     [RD_EUNKNOWN] = {0, -1},
     [RD_ETIMEDOUT] = {503, RETRY_MS},
     [RD_EFULL] = {507, RETRY_FULL_MS},
+    [RD_ESTATEFULL] = {507, RETRY_FULL_MS},
     [RD_EREADONLY] = {503, RETRY_MS},
     [RD_EWRONGTYPE] = {500, -1},
     [RD_EDENIED] = {500, -1},
