@@ -13,6 +13,7 @@
 enum {
     READS_MAX = 64,
     COUNT_MAX = 100,         /* entries of one live read, the cursor's own not counted */
+    FEWEST = 2,              /* a read asks for the cursor's own entry and at least one more */
     READ_BYTES = 256 * 1024, /* what one read may bring, about */
     FIRST_GUESS_BYTES = 1024,
     ENTRY_OVERHEAD = 64, /* of an entry's id and framing, about */
@@ -243,7 +244,13 @@ static void on_error(struct room *room, const struct redis_reply *reply, enum rd
         go_wrong(room, STREAM_ID_ZERO);
         return;
     }
-    bool denied = err == RD_EDENIED;
+    if (err == RD_ETOOBIG && room->asked > FEWEST) {
+        room->entry_bytes = READ_BYTES; /* so many at once were more than a reply may be */
+        soil(room);
+        return;
+    }
+    /* What even the fewest are too large for stays so for a while. */
+    bool denied = err == RD_EDENIED || err == RD_ETOOBIG;
     if (denied)
         soil_later(room, &room->feed->denied, DENIED_MS);
     else

@@ -32,6 +32,7 @@ struct request {
     struct str key;
     size_t count; /* entries that it may be given */
     size_t asked; /* COUNT */
+    bool fewest;  /* more than one is more than a reply may be */
     enum redis_ask_how how;
     char bytes[];
 };
@@ -207,7 +208,7 @@ static bool cut_newest(struct request *request, struct roomlog_page *page)
 
     /* There is one before these, so it isn't the bytes but their number that ended the page. */
     if (at != 0 && page->count == request->count && page->count < read->newest &&
-        bytes < read->max_bytes &&
+        !request->fewest && bytes < read->max_bytes &&
         roomlog_entry_bytes(&scratch->p[at - 1]) <= read->max_bytes - bytes) {
         request->count = 2 * page->count < read->newest ? 2 * page->count : read->newest;
         return false;
@@ -332,6 +333,13 @@ static void on_state(struct request *request, const struct redis_reply *reply)
     redis_state_fini(&state);
 }
 
+static void ask_for_one(struct request *request)
+{
+    request->fewest = true;
+    request->count = 1;
+    ask_again(request, request->how);
+}
+
 static void on_answer(struct redis_command *command, const struct redis_reply *reply)
 {
     struct request *request = RD_CONTAINER(command, struct request, command);
@@ -343,6 +351,8 @@ static void on_answer(struct redis_command *command, const struct redis_reply *r
         request_finish(request, RD_EUNAVAIL, NULL);
     else if (request->read->from == ROOMLOG_HEAD)
         on_info(request, reply);
+    else if (request->count > 1 && redis_reply_err(reply) == RD_ETOOBIG)
+        ask_for_one(request);
     else if (request->how == REDIS_ASK_PLAIN)
         on_range(request, reply);
     else

@@ -8,7 +8,7 @@
  * Redis can bound a page by entries but not by bytes, so COUNT is chosen by what the room's entries
  * took lately (redis_feed knows), and what comes is cut to the bytes that were asked for. The
  * newest are one page, so they are asked for again, and for more, where they were held to be larger
- * than they are.
+ * than they are. Where so many were more than a reply may be (RD_ETOOBIG), one is asked for.
  *
  * A room's state is read here too: see redis_state.h.
  *

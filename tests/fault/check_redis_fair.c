@@ -806,6 +806,44 @@ START_TEST(a_page_of_large_entries_asks_for_few)
 }
 END_TEST
 
+/* Three entries that are more together than a reply may be. */
+START_TEST(entries_that_are_too_large_together_are_read_one_by_one)
+{
+    enum { LARGE = 100 << 20, COUNT = 3, PATIENCE_MS = 40000 };
+    struct witness_follower w = {.then = NULL};
+    char *data = malloc(LARGE);
+    ck_assert_ptr_nonnull(data);
+    memset(data, 'x', LARGE);
+    config.command_ms = PATIENCE_MS;
+    open_log();
+    add("lobby");
+    follow(&w);
+    redis_server_do(&server, "MULTI");
+    for (int i = 0; i < COUNT; i++)
+        redis_server_do(&server, "XADD room:lobby * data %b", data, (size_t)LARGE);
+    free(data);
+    redis_server_do(&server, "EXEC");
+    add("lobby");
+    wait_heard_within(&w, COUNT + 1, PATIENCE_MS);
+    ck_assert_uint_eq(w.entries[COUNT - 1].data.len, LARGE);
+    ck_assert_uint_eq(metrics.v[M_LOG_OVERSIZE], 1);
+    ck_assert_uint_eq(metrics.v[M_LOG_RECONNECTS], 0);
+
+    struct witness_read r = {
+        .read = {.from = ROOMLOG_NEWEST, .newest = 10, .max_entries = 10, .max_bytes = INT32_MAX}};
+    for (int i = 0; i < 2; i++) {
+        ck_assert_int_eq(witness_read(the_log, &r, ROOM), RD_OK);
+        ck_assert(poll_loop_run(&loop, PATIENCE_MS, counted, &(struct at_least){&r.answers, 1}));
+        ck_assert_int_eq(r.err, RD_OK);
+        ck_assert_uint_eq(r.count, 1);
+        r.read.from = ROOMLOG_ALL;
+    }
+    ck_assert(!r.at_end);
+    witness_read_fini(&r);
+    unfollow(&w);
+}
+END_TEST
+
 /* --- over TCP ------------------------------------------------------------------------------- */
 
 static char url[160];
@@ -1043,6 +1081,7 @@ static Suite *suite_make(void)
     tcase_add_test(tc, the_refs_of_a_room_lie_in_its_slot_and_end_with_their_window);
     tcase_add_loop_test(tc, an_append_trims_what_is_too_much_or_too_old, 0, 8);
     tcase_add_test(tc, a_page_of_large_entries_asks_for_few);
+    tcase_add_test(tc, entries_that_are_too_large_together_are_read_one_by_one);
 
     add_case(suite, "errors", &tc);
     tcase_add_loop_test(tc, a_refusal_says_why, 0, COUNT_OF(REFUSALS));
