@@ -164,7 +164,26 @@ static enum part scan_line(struct redis_scan *scan, struct str text, enum redis_
     return PART_ENDED;
 }
 
-static enum part scan_bulk(struct redis_scan *scan, size_t header, long long len)
+/* The rest of a text whose header was read. */
+static enum part scan_rest(struct redis_scan *scan, struct str text)
+{
+    size_t have = text.len - scan->at;
+    if (have < scan->bulk) {
+        if (scan->over) {
+            scan->at += have;
+            scan->bulk -= have;
+        }
+        return PART_MORE;
+    }
+    scan->at += scan->bulk;
+    scan->bulk = 0;
+    /* What was passed over is gone; its last bytes may be too. */
+    if (!scan->over && memcmp(text.p + scan->at - LINE_END, "\r\n", LINE_END) != 0)
+        return wrong(scan, "a reply has a text that is longer than it said");
+    return PART_ENDED;
+}
+
+static enum part scan_bulk(struct redis_scan *scan, struct str text, size_t header, long long len)
 {
     struct redis_scan_node unread;
     if (len < -1)
@@ -185,7 +204,7 @@ static enum part scan_bulk(struct redis_scan *scan, size_t header, long long len
     node->text.at = (uint32_t)scan->at;
     node->text.len = (uint32_t)len;
     scan->bulk = (size_t)len + LINE_END;
-    return PART_OPEN;
+    return scan_rest(scan, text);
 }
 
 static enum part scan_array(struct redis_scan *scan, size_t header, long long count)
@@ -223,7 +242,7 @@ static enum part scan_number(struct redis_scan *scan, struct str text)
         return wrong(scan, "a reply has a number that is none");
     char type = text.p[scan->at];
     if (type == '$')
-        return scan_bulk(scan, len + 1, number);
+        return scan_bulk(scan, text, len + 1, number);
     if (type == '*')
         return scan_array(scan, len + 1, number);
     add(scan, REDIS_SCAN_INTEGER, &unread)->integer = number;
@@ -249,25 +268,6 @@ static enum part scan_part(struct redis_scan *scan, struct str text)
     default:
         return wrong(scan, "a reply begins with a byte that RESP2 doesn't have");
     }
-}
-
-/* The rest of a text whose header was read. */
-static enum part scan_rest(struct redis_scan *scan, struct str text)
-{
-    size_t have = text.len - scan->at;
-    if (have < scan->bulk) {
-        if (scan->over) {
-            scan->at += have;
-            scan->bulk -= have;
-        }
-        return PART_MORE;
-    }
-    scan->at += scan->bulk;
-    scan->bulk = 0;
-    /* What was passed over is gone; its last bytes may be too. */
-    if (!scan->over && memcmp(text.p + scan->at - LINE_END, "\r\n", LINE_END) != 0)
-        return wrong(scan, "a reply has a text that is longer than it said");
-    return PART_ENDED;
 }
 
 enum redis_scan_verdict redis_scan_run(struct redis_scan *scan, struct str text)
