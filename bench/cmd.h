@@ -11,6 +11,12 @@ int cmd_load(const struct options *options);
 /* idle: what clients cost that only stay. */
 int cmd_idle(const struct options *options);
 
+/* storm: a whole room comes back at once. */
+int cmd_storm(const struct options *options);
+
+/* flap: sockets that come and go all the time. */
+int cmd_flap(const struct options *options);
+
 /* replay: how fast full rooms are handed to clients that join. */
 int cmd_replay(const struct options *options);
 

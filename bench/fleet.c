@@ -31,8 +31,12 @@ static struct audit_totals *totals_of(struct fleet_member *member)
 static void send_join(struct fleet_member *member)
 {
     char frame[256];
+    char cursor[STREAM_ID_TEXT_MAX + 1] = "";
+    if (member->audit.cursor_set)
+        cursor[stream_id_format(member->audit.cursor, cursor)] = '\0';
     int len = snprintf(frame, sizeof(frame), "{\"op\":\"join\",\"room\":\"%s\",\"cursor\":\"%s\"}",
-                       member->room->name, member->fleet->plan.cursor);
+                       member->room->name,
+                       member->audit.cursor_set ? cursor : member->fleet->plan.cursor);
     audit_join_sent(&member->audit);
     /* One short frame on a fresh connection always fits. */
     (void)ws_conn_text(&member->conn, (struct str){frame, (size_t)len});
@@ -122,6 +126,7 @@ static void on_open(struct ws_conn *conn)
 {
     struct fleet_member *member = (struct fleet_member *)conn;
     member->fleet->open++;
+    member->fleet->unfinished--;
     if (member->fleet->plan.join_at_open)
         send_join(member);
     fleet_connect_more(member->fleet);
@@ -146,6 +151,7 @@ static void on_closed(struct ws_conn *conn)
     struct str why = conn->why != NULL ? str_from(conn->why) : STR("closed by the server");
     if (!conn->opened) {
         fleet->failed++;
+        fleet->unfinished--;
         note(fleet, "connecting: ", why);
         return;
     }
@@ -176,6 +182,15 @@ static void raise_file_limit(unsigned sockets)
         die(DIE_RUN, "can't raise the limit of open files: %s", strerror(errno));
 }
 
+static struct room_set_room *room_of(const struct fleet *fleet, unsigned i)
+{
+    const struct room_set *set = fleet->set;
+    unsigned crowd = fleet->plan.crowd;
+    if (crowd == 0)
+        return &set->rooms[i % set->count];
+    return i < crowd ? &set->rooms[0] : &set->rooms[1 + (i - crowd) % (set->count - 1)];
+}
+
 void fleet_init(struct fleet *fleet, struct ws_conn_io *io, struct room_set *set,
                 const struct fleet_plan *plan)
 {
@@ -184,29 +199,95 @@ void fleet_init(struct fleet *fleet, struct ws_conn_io *io, struct room_set *set
     fleet->set = set;
     fleet->plan = *plan;
     fleet->members = die_if_null(calloc(plan->sockets, sizeof(*fleet->members)));
+    fleet->back = die_if_null(calloc(plan->sockets, sizeof(*fleet->back)));
+    fleet->random = UINT64_C(0x9e3779b97f4a7c15) ^ set->run;
     for (unsigned i = 0; i < plan->sockets; i++) {
         struct fleet_member *member = &fleet->members[i];
         member->fleet = fleet;
-        member->room = &set->rooms[i % set->count];
+        member->room = room_of(fleet, i);
         member->stalled = i < plan->stalled;
     }
 }
 
+/* False: not now. */
+static bool connect_one(struct fleet *fleet, struct fleet_member *member)
+{
+    enum ws_conn_opened opened = ws_conn_open(&member->conn, fleet->io, &OPS);
+    if (opened == WS_CONN_BUSY)
+        return false;
+    if (opened == WS_CONN_STARTED) {
+        fleet->unfinished++;
+    } else {
+        fleet->failed++;
+        note(fleet, "connecting: ", str_from(strerror(errno)));
+    }
+    return true;
+}
+
 void fleet_connect_more(struct fleet *fleet)
 {
-    while (fleet->started < fleet->plan.sockets &&
-           fleet->started - fleet->open - fleet->failed < CONNECT_WINDOW) {
-        struct fleet_member *member = &fleet->members[fleet->started];
-        enum ws_conn_opened opened = ws_conn_open(&member->conn, fleet->io, &OPS);
-        if (opened == WS_CONN_BUSY)
+    while (fleet->started < fleet->plan.sockets && fleet->unfinished < CONNECT_WINDOW) {
+        if (!connect_one(fleet, &fleet->members[fleet->started]))
             return;
         fleet->started++;
-        if (opened == WS_CONN_FAILED) {
-            fleet->failed++;
-            note(fleet, "connecting: ", str_from(strerror(errno)));
-        }
+    }
+    while (!fleet->hold && fleet->back_count > 0 && fleet->unfinished < CONNECT_WINDOW) {
+        struct fleet_member *member = &fleet->members[fleet->back[fleet->back_at]];
+        if (!connect_one(fleet, member))
+            return;
+        member->away = false;
+        fleet->back_at = (fleet->back_at + 1) % fleet->plan.sockets;
+        fleet->back_count--;
     }
 }
+
+/* --- cutting -------------------------------------------------------------------------------- */
+
+void fleet_cut(struct fleet *fleet, unsigned i)
+{
+    struct fleet_member *member = &fleet->members[i];
+    enum ws_conn_state state = member->conn.state;
+    if (member->away || state == WS_CONN_IDLE || state == WS_CONN_CLOSED)
+        return;
+    if (state == WS_CONN_OPEN) {
+        fleet->open--;
+        fleet->live -= member->audit.live;
+    } else {
+        fleet->unfinished--;
+    }
+    ws_conn_abort(&member->conn);
+    member->audit.live = false;
+    member->away = true;
+    member->guess = 0;
+    fleet->back[(fleet->back_at + fleet->back_count++) % fleet->plan.sockets] = i;
+    fleet->cut++;
+}
+
+void fleet_hold(struct fleet *fleet, bool hold)
+{
+    fleet->hold = hold;
+    if (hold)
+        return;
+    fleet->joined_ns = clock_now_ns();
+    fleet_connect_more(fleet);
+}
+
+void fleet_flap(struct fleet *fleet, uint64_t now_ns)
+{
+    if (!fleet->flapping)
+        return;
+    if (fleet->flap_start_ns == 0)
+        fleet->flap_start_ns = now_ns;
+    double seconds = (double)(now_ns - fleet->flap_start_ns) / (double)CLOCK_SECOND;
+    for (; (double)fleet->flapped < seconds * fleet->plan.flaps; fleet->flapped++) {
+        fleet->random ^= fleet->random << 13;
+        fleet->random ^= fleet->random >> 7;
+        fleet->random ^= fleet->random << 17;
+        fleet_cut(fleet, (unsigned)((fleet->random >> 32) % fleet->plan.sockets));
+    }
+}
+
+/* --- the whole fleet ------------------------------------------------------------------------ */
 
 bool fleet_is_open(const struct fleet *fleet)
 {
@@ -260,4 +341,5 @@ void fleet_fini(struct fleet *fleet)
         audit_fini(&fleet->members[i].audit);
     }
     free(fleet->members);
+    free(fleet->back);
 }

@@ -13,6 +13,10 @@ int main(int argc, char **argv)
         return cmd_idle(&options);
     case OPTIONS_REPLAY:
         return cmd_replay(&options);
+    case OPTIONS_STORM:
+        return cmd_storm(&options);
+    case OPTIONS_FLAP:
+        return cmd_flap(&options);
     }
     return 2;
 }

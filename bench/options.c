@@ -29,6 +29,13 @@ static const struct {
     [OPTIONS_REPLAY] = {"replay",
                         "sockets that join full rooms from the beginning",
                         {.sockets = 100, .rooms = 1, .rate = 0, .seconds = 1, .entries = 1000}},
+    [OPTIONS_STORM] =
+        {"storm",
+         "a whole room's sockets are cut and come back, others go on publishing",
+         {.sockets = 1000, .others = 100, .rooms = 11, .rate = 200, .seconds = 5, .entries = 20}},
+    [OPTIONS_FLAP] = {"flap",
+                      "sockets are cut at random and come back at once, while others publish",
+                      {.sockets = 500, .rooms = 20, .rate = 500, .seconds = 10, .flaps = 50}},
 };
 
 enum { COMMAND_COUNT = sizeof(COMMANDS) / sizeof(COMMANDS[0]) };
@@ -51,9 +58,18 @@ static const struct option_row ROWS[] = {
     {"wake", OPTION_REAL, FIELD(wake), 0, 86400,
      "slow: seconds after which they do read [at the end]"},
     {"entries", OPTION_COUNT, FIELD(entries), 1, 10000000,
-     "replay: entries put into each room first [1000]"},
+     "replay: entries put into each room first [1000]; storm: published while they are away [20]"},
+    {"others", OPTION_COUNT, FIELD(others), 0, 1000000,
+     "storm: sockets in the other rooms, beside --sockets in the first [100]"},
+    {"distinct", OPTION_FLAG, FIELD(distinct), 0, 0,
+     "storm: sockets are cut between the entries, so that they come back with many cursors"},
+    {"flaps", OPTION_REAL, FIELD(flaps), 0.1, 100000, "flap: sockets cut a second"},
     {"pid", OPTION_COUNT, FIELD(pid), 1, 4194304,
      "the server's process: reports its CPU and memory"},
+    {"redis-pid", OPTION_COUNT, FIELD(redis_pid), 1, 4194304,
+     "the process of the Redis behind the server: reports its CPU"},
+    {"redis", OPTION_TEXT, FIELD(redis), 0, 0,
+     "storm: URL of that Redis: counts its XRANGEs, and finds its process"},
     {"cpu", OPTION_COUNT, FIELD(cpu), 0, 1023, "run on this CPU only"},
     {"json", OPTION_FLAG, FIELD(json), 0, 0, "one JSON object instead of text"},
 #undef FIELD
@@ -100,7 +116,10 @@ static struct options defaults_of(const char *command)
 
 static void check_together(const struct options *options)
 {
-    if (options->rooms > options->sockets)
+    if (options->command == OPTIONS_STORM) {
+        if (options->rooms < 2 && options->others > 0)
+            die(DIE_USAGE, "the others want rooms of their own: --rooms counts the crowd's too");
+    } else if (options->rooms > options->sockets)
         die(DIE_USAGE, "%u rooms can't be filled by %u sockets", options->rooms, options->sockets);
     if (options->command == OPTIONS_FANOUT && options->rooms != 1)
         die(DIE_USAGE, "fanout has one room; use the command rooms for more");

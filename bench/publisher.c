@@ -39,7 +39,8 @@ static void publish(struct publisher *pub, struct room_set_room *room, uint64_t 
 static struct room_set_room *next_room(struct publisher *pub)
 {
     struct room_set_room *room = &pub->set->rooms[pub->next_room];
-    pub->next_room = (pub->next_room + 1) % pub->set->count;
+    if (++pub->next_room >= pub->set->count)
+        pub->next_room = pub->first_room;
     return room;
 }
 
@@ -60,6 +61,12 @@ void publisher_fill(struct publisher *pub, uint64_t each)
 {
     pub->fill_left = each * pub->set->count;
     fill_more(pub);
+}
+
+void publisher_put(struct publisher *pub, size_t room)
+{
+    publish(pub, &pub->set->rooms[room], 0);
+    ws_conn_flush(&pub->conn);
 }
 
 /* --- the schedule --------------------------------------------------------------------------- */
@@ -116,6 +123,9 @@ void publisher_start(struct publisher *pub, const struct publisher_plan *plan)
     pub->interval_ns = (double)CLOCK_SECOND * plan->burst / plan->rate;
     pub->bursts_total = (uint64_t)(plan->seconds * plan->rate / plan->burst + 0.5);
     pub->bursts_sent = 0;
+    pub->first_room = plan->first_room;
+    if (pub->next_room < pub->first_room)
+        pub->next_room = pub->first_room;
     pub->start_ns = clock_now_ns() + CLOCK_MS;
     arm(pub);
 }

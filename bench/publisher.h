@@ -20,6 +20,7 @@ struct publisher_plan {
     double rate;    /* publishes a second, over all rooms; above 0 */
     unsigned burst; /* that many at a time, into one room, then into the next */
     double seconds;
+    size_t first_room; /* rooms before it are left out */
 };
 
 /* Embedded in the run, zeroed. The counts may be read by anybody. */
@@ -28,6 +29,7 @@ struct publisher {
     struct poller_source timer;
     struct room_set *set;
     size_t next_room;
+    size_t first_room;
     size_t size; /* of data */
     char *frame; /* room for one publish frame */
 
@@ -59,6 +61,9 @@ bool publisher_is_quiet(const struct publisher *pub);
 /* Begins to put `each` untimed entries into every room, some at a time, as fast as acks come back.
  * Done when quiet. */
 void publisher_fill(struct publisher *pub, uint64_t each);
+
+/* Publishes one untimed entry into this room, now. */
+void publisher_put(struct publisher *pub, size_t room);
 
 /* Begins to publish as planned. */
 void publisher_start(struct publisher *pub, const struct publisher_plan *plan);

@@ -43,6 +43,9 @@ void run_init(struct run *run, const struct options *options)
         (!proc_read_cpu(options->pid, &cpu) || !proc_read_pss_kib(options->pid, &kib)))
         die(DIE_RUN, "can't read /proc/%d: is that the server's pid, and may you see it?",
             (int)options->pid);
+    run->redis_pid = options->redis_pid;
+    if (run->redis_pid != 0 && !proc_read_cpu(run->redis_pid, &cpu))
+        die(DIE_RUN, "can't read /proc/%d: is that Redis' pid?", (int)run->redis_pid);
     if (options->cpu >= 0)
         pin_to(options->cpu);
     poller_init(&run->poller);
@@ -78,7 +81,7 @@ static void tick(struct run *run, uint64_t now)
     if (run->on_terminal)
         fprintf(stderr,
                 "\r%u of %u open, %u live, %" PRIu64 " published, %" PRIu64 " delivered    ",
-                run->fleet.open, run->options->sockets, run->fleet.live, run->pub.sent,
+                run->fleet.open, run->fleet.plan.sockets, run->fleet.live, run->pub.sent,
                 run->fleet.totals.applied);
     run->shown_ns = now;
 }
@@ -103,8 +106,10 @@ static bool wait_for(struct run *run, run_done_fn done, double seconds, bool whi
         if (now - asked < ASK_NS)
             continue;
         asked = now;
-        if (run->fleet.members != NULL)
+        if (run->fleet.members != NULL) {
+            fleet_flap(&run->fleet, now);
             fleet_connect_more(&run->fleet);
+        }
         if (now - run->shown_ns >= SHOW_NS)
             tick(run, now);
         if (while_moving && movement(run) != seen) {
@@ -148,12 +153,20 @@ double run_connect(struct run *run, const struct fleet_plan *plan)
 
 struct run_usage run_usage_now(const struct run *run)
 {
-    struct run_usage usage = {.wall_ns = clock_now_ns(), .applied = run->fleet.totals.applied};
+    struct run_usage usage = {.wall_ns = clock_now_ns(),
+                              .applied = run->fleet.totals.applied,
+                              .published = run->pub.sent};
     struct timespec own;
     clock_gettime(CLOCK_PROCESS_CPUTIME_ID, &own);
     usage.own_ns = (uint64_t)own.tv_sec * CLOCK_SECOND + (uint64_t)own.tv_nsec;
     if (run->options->pid != 0 && !proc_read_cpu(run->options->pid, &usage.server))
         die(DIE_RUN, "the server's process is gone");
+    struct proc_cpu redis;
+    if (run->redis_pid != 0) {
+        if (!proc_read_cpu(run->redis_pid, &redis))
+            die(DIE_RUN, "Redis' process is gone");
+        usage.redis_ns = redis.total_ns;
+    }
     return usage;
 }
 
@@ -161,8 +174,10 @@ struct run_usage run_usage_between(const struct run_usage *from, const struct ru
 {
     return (struct run_usage){
         .wall_ns = to->wall_ns - from->wall_ns,
+        .redis_ns = to->redis_ns - from->redis_ns,
         .own_ns = to->own_ns - from->own_ns,
         .applied = to->applied - from->applied,
+        .published = to->published - from->published,
         .server = {.total_ns = to->server.total_ns - from->server.total_ns,
                    .user_ns = to->server.user_ns - from->server.user_ns,
                    .system_ns = to->server.system_ns - from->server.system_ns}};
@@ -184,6 +199,6 @@ void run_require_live(struct run *run)
     bool done = run_wait_while_moving(run, run_is_live, LIVE_SECONDS);
     const struct fleet *fleet = &run->fleet;
     if (!done || fleet->live < fleet->open)
-        die(DIE_RUN, "only %u of %u clients went live; %s", fleet->live, run->options->sockets,
+        die(DIE_RUN, "only %u of %u clients went live; %s", fleet->live, fleet->plan.sockets,
             fleet->why[0] != '\0' ? fleet->why : "the others had no answer to their join");
 }

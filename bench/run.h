@@ -22,14 +22,17 @@ struct run {
     uint64_t peak_pss_kib;
     bool on_terminal;
     uint64_t shown_ns;
+    pid_t redis_pid; /* 0: not known */
 };
 
 /* What the server and this tool used between two moments. */
 struct run_usage {
     uint64_t wall_ns;
     struct proc_cpu server; /* zeros where no pid was given */
+    uint64_t redis_ns;      /* CPU of Redis; 0 where its pid isn't known */
     uint64_t own_ns;        /* CPU of this process */
     uint64_t applied;       /* entries that readers took */
+    uint64_t published;
 };
 
 typedef bool (*run_done_fn)(const struct run *run);

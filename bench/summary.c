@@ -29,7 +29,7 @@ void summary_connect(struct report *report, const struct run *run, double second
 {
     report_group(report, "connect");
     report_number(report, "seconds", seconds, 3);
-    report_number(report, "per_second", (double)run->options->sockets / seconds, 0);
+    report_number(report, "per_second", (double)run->fleet.plan.sockets / seconds, 0);
     report_group_end(report);
 }
 
@@ -67,6 +67,18 @@ void summary_cpu(struct report *report, const struct run *run, const struct run_
         }
         report_number(report, "core_percent",
                       100.0 * (double)cpu->total_ns / (double)usage->wall_ns, 2);
+        report_group_end(report);
+    }
+    if (run->redis_pid != 0) {
+        report_group(report, "redis_cpu");
+        if (usage->applied > 0)
+            report_number(report, "us_per_delivery",
+                          (double)usage->redis_ns / 1000.0 / (double)usage->applied, 3);
+        if (usage->published > 0)
+            report_number(report, "us_per_publish",
+                          (double)usage->redis_ns / 1000.0 / (double)usage->published, 2);
+        report_number(report, "core_percent",
+                      100.0 * (double)usage->redis_ns / (double)usage->wall_ns, 2);
         report_group_end(report);
     }
     report_number(report, "own_core_percent",
