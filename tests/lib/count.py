@@ -8,7 +8,8 @@ PARSER says where the numbers are:
          test for a program that prints none
   tap    node --test --test-reporter=tap, once or several times: the closing lines
   mutants  tests/model/mutants.py: a line "caught  NAME" for each, its last line says how many
-  exit   the command as a whole is one test
+  exit   the command as a whole is one test; status 77 says that it can't be run here, and its
+         last line why
 
 A command that failed without a failed test counts as one, so that no crash is lost in the sum.
 What failed is shown on standard error.
@@ -17,6 +18,8 @@ import json
 import pathlib
 import re
 import sys
+
+SKIPPED = 77
 
 
 def of_meson(text):
@@ -57,7 +60,7 @@ def of_mutants(text):
 
 def count(parser, status, text):
     if parser == "exit":
-        return (1, 0, 0) if status == 0 else (0, 1, 0)
+        return {0: (1, 0, 0), SKIPPED: (0, 0, 1)}.get(status, (0, 1, 0))
     passed, failed, skipped = {"meson": of_meson, "tap": of_tap, "mutants": of_mutants}[parser](text)
     if failed == 0 and (status != 0 or passed + skipped == 0):
         failed = 1
@@ -78,6 +81,8 @@ def main():
     passed, failed, skipped = count(parser, status, text)
     if failed:
         print(excerpt(parser, text), file=sys.stderr)
+    if parser == "exit" and status == SKIPPED:
+        print(text.strip().splitlines()[-1], file=sys.stderr)
     print(f"{name}: {passed} passed, {failed} failed, {skipped} skipped")
 
 

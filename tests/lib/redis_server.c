@@ -22,12 +22,27 @@ static void pause_ms(long ms)
     (void)nanosleep(&wait, NULL);
 }
 
+const char *redis_server_program(void)
+{
+    const char *program = getenv("ROOMD_REDIS_SERVER");
+    return program != NULL ? program : "redis-server";
+}
+
 static _Noreturn void become_server(const struct redis_server *server, const char *const *extra)
 {
-    const char *argv[ARGS_MAX] = {
-        "redis-server", "--port", "0", "--unixsocket", server->socket, "--dir",
-        server->dir,    "--save", "",  "--daemonize",  "no",           "--logfile",
-        "redis.log"};
+    const char *argv[ARGS_MAX] = {redis_server_program(),
+                                  "--port",
+                                  "0",
+                                  "--unixsocket",
+                                  server->socket,
+                                  "--dir",
+                                  server->dir,
+                                  "--save",
+                                  "",
+                                  "--daemonize",
+                                  "no",
+                                  "--logfile",
+                                  "redis.log"};
     size_t count = 13;
     for (; extra != NULL && *extra != NULL && count < ARGS_MAX - 1; extra++)
         argv[count++] = *extra;

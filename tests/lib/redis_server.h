@@ -20,6 +20,9 @@ struct redis_server {
     pid_t admin_pid;
 };
 
+/* What is started: ROOMD_REDIS_SERVER, or redis-server of this machine. */
+const char *redis_server_program(void);
+
 /* Makes the directory and starts it. extra: further arguments, ended by NULL, or NULL. */
 void redis_server_start(struct redis_server *server, const char *const *extra);
 /* Ends it. save: what it holds is there when it is started again. */

@@ -11,6 +11,7 @@
  * sleeps blindly: what has to become true is polled up to a deadline (`until`).
  *
  * ROOMD_BIN names the server; without it the default is build/server/roomd of this tree.
+ * ROOMD_REDIS_SERVER names another program than redis-server, such as Valkey's.
  */
 import { execFile, spawn } from "node:child_process";
 import { mkdtempSync, readFileSync, rmSync } from "node:fs";
@@ -22,6 +23,7 @@ import { whenOver } from "./leftovers.js";
 
 export const repoRoot = resolve(fileURLToPath(import.meta.url), "../../..");
 
+export const redisProgram = process.env.ROOMD_REDIS_SERVER ?? "redis-server";
 const defaultBinary = resolve(process.env.ROOMD_BIN ?? join(repoRoot, "build/server/roomd"));
 
 const START_DEADLINE_MS = 15_000;
@@ -75,7 +77,7 @@ export function freePort() {
  *   log(room)         all entries of a room, oldest first: [{ id, type, data, ref, ... }, ...] */
 export async function startRedis({ dir = tmpDir(), args = [] } = {}) {
   const socketPath = join(dir, "redis.sock");
-  const child = run("redis-server", [
+  const child = run(redisProgram, [
     ...["--port", "0", "--unixsocket", socketPath, "--dir", dir],
     ...["--save", "", "--appendonly", "no", "--daemonize", "no", ...args],
   ]);
