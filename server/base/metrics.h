@@ -36,6 +36,12 @@
       "live entries that did not follow a member's last, so that it read the log again")           \
     X(M_PAGES, counter, "pages_total", "pages read from the log")                                  \
     X(M_PAGES_SHARED, counter, "pages_shared_total", "pages served by another member's read")      \
+    X(M_HEADS, counter, "heads_total", "reads of where a log stands, without entries")             \
+    X(M_RING_HITS, counter, "ring_hits_total", "resumes served from a room's ring")                \
+    X(M_RING_WARMINGS, counter, "ring_warmings_total",                                             \
+      "rooms whose newest entries were read for many that came back")                              \
+    X(M_RING_EVICTIONS, counter, "ring_evictions_total", "rings emptied to stay within bounds")    \
+    X(M_RING_BYTES, gauge, "ring_bytes", "bytes that the rings of all rooms hold")                 \
     X(M_PUBLISHED, counter, "published_total", "publishes acknowledged")                           \
     X(M_PUBLISH_DUPLICATES, counter, "publish_duplicates_total", "publishes already in the log")   \
     X(M_REJECTS, counter, "rejects_total", "reject frames sent")                                   \
