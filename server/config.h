@@ -53,6 +53,9 @@ struct config {
     uint64_t page_entries;
     uint64_t page_bytes;
     uint64_t pages_in_flight;
+    uint64_t ring_entries;
+    uint64_t ring_bytes;
+    uint64_t ring_total;
 
     uint64_t high_water;
     uint64_t low_water;

@@ -87,6 +87,11 @@ const struct config_option config_options[] = {
            "about how many bytes a replay reads at a time"),
     A_COUNT("pages-in-flight", pages_in_flight, "4", 1, 1000,
             "pages being read at a time, for all replays together"),
+    A_COUNT("ring-entries", ring_entries, "512", 0, 1000000,
+            "newest entries that a room holds for those who come back; 0: none"),
+    A_SIZE("ring-bytes", ring_bytes, "256KiB", 1 * KIB, GIB, "and how many bytes of them"),
+    A_SIZE("ring-total", ring_total, "64MiB", 1 * KIB, 1024 * GIB,
+           "and all rooms together; past it those of the rooms used least recently go"),
 
     A_SIZE("high-water", high_water, "1MiB", 16 * KIB, GIB,
            "bytes waiting for a client above which it is closed with 4000"),

@@ -204,6 +204,9 @@ static void init_rooms(struct house *h)
     struct registry_limits limits = {
         .max_rooms = c->max_rooms,
         .linger_ms = c->room_linger,
+        .ring = {.max_entries = c->ring_entries,
+                 .max_bytes = c->ring_bytes,
+                 .total_bytes = c->ring_total},
         .replay = {.page_entries = c->page_entries,
                    .page_bytes = c->page_bytes,
                    .in_flight = c->pages_in_flight,

@@ -45,7 +45,8 @@ void registry_init(struct registry *registry, struct loop *loop, struct roomlog 
     *registry = (struct registry){.loop = loop, .log = log, .metrics = metrics, .limits = *limits};
     strmap_init(&registry->rooms, loop_random(loop), loop_random(loop));
     list_init(&registry->empty);
-    replay_init(&registry->replay, loop, log, &registry->packets, metrics, &limits->replay);
+    ring_pool_init(&registry->rings, &limits->ring, metrics);
+    replay_init(&registry->replay, loop, log, metrics, &limits->replay);
 }
 
 void registry_fini(struct registry *registry)
@@ -71,8 +72,11 @@ static struct room *open_room(struct registry *registry, struct str name)
             return NULL;
         close_room(registry, LIST_ITEM(longest_empty, struct room, registry_link));
     }
-    struct room *room =
-        room_create(name, registry->log, &registry->packets, registry->metrics, &HOOKS, registry);
+    const struct room_common common = {.log = registry->log,
+                                       .packets = &registry->packets,
+                                       .metrics = registry->metrics,
+                                       .rings = &registry->rings};
+    struct room *room = room_create(name, &common, &HOOKS, registry);
     strmap_put(&registry->rooms, room_name(room), room);
     return room;
 }
@@ -113,4 +117,12 @@ void registry_leave(struct registry *registry, struct room_member *member)
 void registry_resume(struct registry *registry, struct room_member *member)
 {
     replay_resume(&registry->replay, member);
+}
+
+bool registry_shrink(struct registry *registry, size_t budget)
+{
+    while (registry->packets.bytes > budget)
+        if (!ring_pool_evict(&registry->rings))
+            return false;
+    return true;
 }

@@ -1,8 +1,8 @@
 /* registry.h - the node's open rooms, by name: where sessions come in.
  *
  * The first join opens a room, and it stays open for a while after the last member has left, so
- * that a client which reconnects finds its feed running. Holds what all rooms share: the replay and
- * the packet account.
+ * that a client which reconnects finds its feed running. Holds what all rooms share: the replay,
+ * the rings' pool and the packet account.
  *
  * Always true: no more than max_rooms are open. Where a new one is wanted at the limit, the one
  * that has stood empty longest is closed for it.
@@ -16,6 +16,7 @@
 struct registry_limits {
     size_t max_rooms;
     uint64_t linger_ms; /* how long an empty room stays open */
+    struct ring_limits ring;
     struct replay_limits replay;
 };
 
@@ -27,6 +28,7 @@ struct registry {
     struct packet_account packets;
     struct strmap rooms;
     struct list empty; /* the one that has been so longest is first */
+    struct ring_pool rings;
     struct replay replay;
 };
 
@@ -48,6 +50,10 @@ void registry_rejoin(struct registry *registry, struct room_member *member, enum
 void registry_leave(struct registry *registry, struct room_member *member);
 /* The member's socket is below low water. */
 void registry_resume(struct registry *registry, struct room_member *member);
+
+/* Empties rings, the one used least recently first, until all packets together are within budget.
+ * False: they are above it still. */
+RD_MUST_USE bool registry_shrink(struct registry *registry, size_t budget);
 
 /* An open room, or NULL. Borrowed until the next turn. */
 struct room *registry_find(const struct registry *registry, struct str name);

@@ -1,113 +1,16 @@
 #include "room/replay.h"
 
-#include "base/xalloc.h"
-#include "room/entry_packet.h"
-
 #include <assert.h>
-#include <stdlib.h>
 
 enum {
-    BUSY_MS = 20,   /* until a log that was busy is asked again */
-    RETRY_MS = 250, /* until a page that failed is asked for again, and as much again at random */
-};
-
-/* One page that members wait for. Lives from the first that wants it to the answer. */
-struct replay_fetch {
-    struct list room_link; /* in room->fetches */
-    struct list idle_link; /* in room->fetches_idle until it is asked for */
-    struct list members;
-    struct replay *replay;
-    struct room *room;
-    struct roomlog_read read;
-    bool asked;
-    uint64_t epoch;            /* the room's, when it was asked for */
-    struct stream_id position; /* likewise: how far the feed had come */
+    RETRY_MS = 250 /* until a page that failed is asked for again, and as much again at random */
 };
 
 static void want_page(struct replay *replay, struct room_member *member);
-static void on_page(struct roomlog_read *read, enum rd_err err, const struct roomlog_page *page);
-static void pump(void *arg);
-
-/* --- fetches -------------------------------------------------------------------------------- */
 
 static bool is_fresh(enum roomlog_from from)
 {
     return from != ROOMLOG_AFTER;
-}
-
-/* The answer to a join tells of the log, and a fresh start that finds nothing stands at its head.
- */
-static bool wants_info(const struct room_member *member)
-{
-    return !member->replay.answered || is_fresh(member->replay.from);
-}
-
-static bool wants(const struct room_member *member, const struct replay_fetch *fetch)
-{
-    const struct roomlog_read *read = &fetch->read;
-    if (fetch->asked && fetch->epoch != fetch->room->epoch)
-        return false;
-    if (read->from != member->replay.from || read->want_info != wants_info(member))
-        return false;
-    return read->from == ROOMLOG_AFTER    ? stream_id_eq(read->after, member->last)
-           : read->from == ROOMLOG_NEWEST ? read->newest == member->replay.newest
-                                          : true;
-}
-
-static struct replay_fetch *find_fetch(const struct room_member *member)
-{
-    list_for_each_safe (link, after, &member->room->fetches) {
-        struct replay_fetch *fetch = LIST_ITEM(link, struct replay_fetch, room_link);
-        if (wants(member, fetch))
-            return fetch;
-    }
-    return NULL;
-}
-
-static struct replay_fetch *create_fetch(struct replay *replay, const struct room_member *member)
-{
-    struct room *room = member->room;
-    struct replay_fetch *fetch = xalloc_zero(sizeof(*fetch));
-    fetch->replay = replay;
-    fetch->room = room;
-    list_init(&fetch->members);
-    fetch->read = (struct roomlog_read){
-        .from = member->replay.from,
-        .after = member->last,
-        .newest = member->replay.newest,
-        .want_info = wants_info(member),
-        .max_entries = replay->limits.page_entries,
-        .max_bytes = replay->limits.page_bytes,
-        .done = on_page,
-    };
-    list_push_back(&room->fetches, &fetch->room_link);
-    list_push_back(&room->fetches_idle, &fetch->idle_link);
-    if (list_empty(&room->replay_link))
-        list_push_back(&replay->rooms, &room->replay_link);
-    return fetch;
-}
-
-static void destroy_fetch(struct replay_fetch *fetch)
-{
-    assert(list_empty(&fetch->members));
-    list_remove(&fetch->room_link);
-    list_remove(&fetch->idle_link);
-    free(fetch);
-}
-
-static void leave_fetch(struct replay *replay, struct room_member *member)
-{
-    struct replay_fetch *fetch = member->replay.fetch;
-    list_remove(&member->replay.link);
-    member->replay.fetch = NULL;
-    if (fetch == NULL || !list_empty(&fetch->members))
-        return;
-    if (fetch->asked) {
-        roomlog_cancel_read(replay->log, &fetch->read);
-        replay->in_flight--;
-        loop_defer(replay->loop, &replay->pump, pump, replay); /* others may wait for this place */
-    }
-    destroy_fetch(fetch);
 }
 
 /* --- one member's walk ---------------------------------------------------------------------- */
@@ -121,14 +24,22 @@ static void go_live(struct room_member *member)
     member->ops->live(member, member->last, member->replay.replayed);
 }
 
+/* Returns its bytes. */
+static size_t send_entry(struct room_member *member, struct packet *p)
+{
+    member->last = p->id;
+    member->replay.replayed++;
+    metrics_inc(member->room->metrics, M_ENTRIES_REPLAYED);
+    (void)member->ops->entry(member, p, true);
+    return packet_len(p);
+}
+
 static void send_pending(struct room_member *member)
 {
     for (struct packet *p; (p = pending_front(&member->pending)) != NULL;) {
         (void)packet_ref(p);
         pending_pop(&member->pending, member->budget);
-        member->last = p->id;
-        member->replay.replayed++;
-        (void)member->ops->entry(member, p, true); /* the replay's last: never refused */
+        (void)send_entry(member, p); /* the replay's last: never refused */
         packet_unref(p);
     }
 }
@@ -167,36 +78,69 @@ static void start_fresh(struct replay *replay, struct room_member *member, enum 
     want_page(replay, member);
 }
 
-static void answer_join(struct room_member *member, const struct roomlog_page *page)
+static void answer_join(struct room_member *member, const struct verdict_info *info)
 {
     struct stream_id cursor = member->last;
     bool fresh = is_fresh(member->replay.from);
     member->replay.answered = true;
     metrics_inc(member->room->metrics, M_JOINS);
-    member->ops->joined(member, fresh ? NULL : &cursor, &page->info);
+    member->ops->joined(member, fresh ? NULL : &cursor, info);
 }
 
-static void apply_page(struct replay *replay, struct room_member *member,
-                       const struct roomlog_page *page, struct packet **packets,
-                       struct stream_id position)
+/* Returns the bytes that it was sent. */
+static size_t apply_page(struct replay *replay, struct room_member *member,
+                         const struct fetch *fetch)
 {
+    const struct roomlog_page *page = &fetch->page;
+    member->replay.doubts_ring = false;
     if (page->verdict != VERDICT_OK) {
         start_fresh(replay, member, page->verdict);
-        return;
+        return 0;
     }
     if (!member->replay.answered)
-        answer_join(member, page);
+        answer_join(member, &page->info);
     if (page->count == 0 && is_fresh(member->replay.from))
         member->last = page->info.last;
     member->replay.from = ROOMLOG_AFTER;
 
-    for (size_t i = 0; i < page->count; i++) {
-        member->last = packets[i]->id;
-        (void)member->ops->entry(member, packets[i], true);
+    size_t bytes = 0;
+    for (size_t i = 0; i < page->count; i++)
+        bytes += send_entry(member, fetch->packets[i]);
+    settle(replay, member, page->at_end, fetch->position);
+    return bytes;
+}
+
+/* Sends what the ring holds after the member's last, about a page of it. To a join that was not yet
+ * answered, info says where the log stands. Returns the bytes that it was sent. */
+static size_t apply_ring(struct replay *replay, struct room_member *member,
+                         const struct fetch *fetch)
+{
+    struct ring *ring = &member->room->ring;
+    if (!member->ops->may_read(member))
+        return 0; /* replay_resume goes on */
+    if (!ring_holds(ring, member->last)) {
+        want_page(replay, member); /* it was emptied */
+        return 0;
     }
-    member->replay.replayed += page->count;
-    metrics_add(replay->metrics, M_ENTRIES_REPLAYED, page->count);
-    settle(replay, member, page->at_end, position);
+    if (!member->replay.answered) {
+        /* The log is behind the feed: it has lost its tail, and the feed doesn't know it yet. */
+        if (stream_id_cmp(fetch->page.info.last, fetch->position) < 0) {
+            member->replay.doubts_ring = true;
+            want_page(replay, member);
+            return 0;
+        }
+        answer_join(member, &fetch->page.info);
+    }
+    metrics_inc(replay->metrics, M_RING_HITS);
+    ring_touch(ring);
+    size_t bytes = 0;
+    struct packet *p;
+    for (size_t place = ring_after(ring, member->last);
+         bytes < replay->limits.page_bytes && (p = ring_at(ring, place)) != NULL; place++)
+        bytes += send_entry(member, p);
+    struct stream_id position = member->room->position;
+    settle(replay, member, stream_id_eq(member->last, position), position);
+    return bytes;
 }
 
 static void fail(struct room_member *member, enum rd_err err)
@@ -228,93 +172,55 @@ static void page_failed(struct replay *replay, struct room_member *member, enum 
 
 /* --- asking and answering ------------------------------------------------------------------- */
 
-static void on_again(void *arg);
-
-static void fail_fetch(struct replay_fetch *fetch, enum rd_err err)
+static struct fetch_want want_of(const struct room_member *member, enum fetch_kind kind)
 {
-    struct replay *replay = fetch->replay;
-    for (struct list *link; (link = list_pop_front(&fetch->members)) != NULL;) {
-        struct room_member *member = LIST_ITEM(link, struct room_member, replay.link);
-        member->replay.fetch = NULL;
-        page_failed(replay, member, err);
-    }
-    destroy_fetch(fetch);
+    const struct room *room = member->room;
+    struct fetch_want want = {.room = (uintptr_t)room, .epoch = room->epoch, .kind = (uint8_t)kind};
+    want.from = (uint8_t)member->replay.from;
+    if (member->replay.from == ROOMLOG_AFTER)
+        want.after = member->last;
+    if (member->replay.from == ROOMLOG_NEWEST)
+        want.newest = member->replay.newest;
+    /* The answer to a join tells of the log, and a fresh start that finds nothing stands at its
+     * head. */
+    want.info = !member->replay.answered || is_fresh(member->replay.from);
+    return want;
 }
 
-/* Lets go of members whose sockets have filled since they wanted this page: a session in many rooms
- * asks for one in each. replay_resume brings them back. False: nobody is left. */
-static bool still_wanted(struct replay_fetch *fetch)
+/* Many came back whom the ring can't serve: does this one wait for it to be warmed? */
+static bool waits_for_warming(struct replay *replay, struct room_member *member,
+                              const struct fetch_want *page, const struct fetch_want *warm)
 {
-    list_for_each_safe (link, after, &fetch->members) {
-        struct room_member *member = LIST_ITEM(link, struct room_member, replay.link);
-        if (member->ops->may_read(member))
-            continue;
-        list_remove(link);
-        member->replay.fetch = NULL;
-    }
-    return !list_empty(&fetch->members);
-}
-
-/* False: the log is busy, ask again later. */
-static bool ask(struct replay *replay, struct replay_fetch *fetch)
-{
-    if (!still_wanted(fetch)) {
-        destroy_fetch(fetch);
-        return true;
-    }
-    enum rd_err err = roomlog_read(replay->log, room_name(fetch->room), &fetch->read);
-    if (err == RD_EBUSY)
+    if (member->replay.from != ROOMLOG_AFTER || member->replay.doubts_ring)
         return false;
-    list_remove(&fetch->idle_link);
-    if (err != RD_OK) {
-        fail_fetch(fetch, err);
+    if (fetch_wanted(&replay->fetches, warm))
         return true;
-    }
-    fetch->asked = true;
-    fetch->epoch = fetch->room->epoch;
-    fetch->position = fetch->room->position;
-    replay->in_flight++;
-    metrics_inc(replay->metrics, M_PAGES);
-    return true;
-}
-
-/* Runs as a task, so that nobody is answered from inside the call that asked. */
-static void pump(void *arg)
-{
-    struct replay *replay = arg;
-    while (replay->in_flight < replay->limits.in_flight && !list_empty(&replay->rooms)) {
-        struct room *room = LIST_ITEM(replay->rooms.next, struct room, replay_link);
-        struct list *link = room->fetches_idle.next;
-        if (link != &room->fetches_idle &&
-            !ask(replay, LIST_ITEM(link, struct replay_fetch, idle_link))) {
-            loop_timer_start(replay->loop, &replay->again, BUSY_MS, on_again, replay);
-            return;
-        }
-        list_remove(&room->replay_link);
-        if (!list_empty(&room->fetches_idle))
-            list_push_back(&replay->rooms, &room->replay_link);
-    }
-}
-
-static void on_again(void *arg)
-{
-    pump(arg);
+    return !member->replay.answered && !fetch_wanted(&replay->fetches, page) &&
+           ring_miss(&member->room->ring);
 }
 
 static void want_page(struct replay *replay, struct room_member *member)
 {
-    assert(member->replay.fetch == NULL && list_empty(&member->replay.link));
     if (!member->ops->may_read(member))
         return; /* replay_resume goes on */
 
-    struct replay_fetch *fetch = find_fetch(member);
-    if (fetch == NULL)
-        fetch = create_fetch(replay, member);
-    else
-        metrics_inc(replay->metrics, M_PAGES_SHARED);
-    list_push_back(&fetch->members, &member->replay.link);
-    member->replay.fetch = fetch;
-    loop_defer(replay->loop, &replay->pump, pump, replay);
+    struct fetch_want want = want_of(member, FETCH_PAGE);
+    struct fetch_want warm = {.room = want.room, .epoch = want.epoch, .kind = FETCH_WARM};
+    warm.from = ROOMLOG_NEWEST;
+    warm.info = 1;
+    if (member->replay.from == ROOMLOG_AFTER && !member->replay.doubts_ring &&
+        ring_holds(&member->room->ring, member->last)) {
+        /* A join asks where the log stands, as one that wants only what is new does. */
+        want = (struct fetch_want){.room = want.room, .epoch = want.epoch, .kind = FETCH_RING};
+        if (!member->replay.answered) {
+            want.kind = FETCH_PAGE;
+            want.from = ROOMLOG_HEAD;
+            want.info = 1;
+        }
+    } else if (waits_for_warming(replay, member, &want, &warm)) {
+        want = warm;
+    }
+    fetch_join(&replay->fetches, member, &want);
 }
 
 static void on_retry(void *arg)
@@ -323,62 +229,51 @@ static void on_retry(void *arg)
     want_page(member->replay.owner, member);
 }
 
-static struct packet **encode(struct replay_fetch *fetch, const struct roomlog_page *page)
+static void on_arrived(struct fetch *fetch, void *arg)
 {
-    struct packet **packets = xalloc_array(NULL, page->count, sizeof(struct packet *));
-    for (size_t i = 0; i < page->count; i++)
-        packets[i] =
-            entry_packet_create(fetch->replay->packets, room_name(fetch->room), &page->entries[i]);
-    return packets;
+    (void)arg;
+    struct ring *ring = &fetch->room->ring;
+    if (fetch->packets != NULL)
+        ring_extend(ring, fetch->packets, fetch->page.count);
+    if (fetch->want.kind == FETCH_WARM)
+        ring_warmed(ring);
+    /* The feed doesn't hear of deletions: whoever joins now must not be shown what is gone. */
+    if (fetch->want.info)
+        ring_drop_to(ring, fetch->page.info.max_deleted);
 }
 
-static void on_page(struct roomlog_read *read, enum rd_err err, const struct roomlog_page *page)
+static size_t on_hand_out(struct fetch *fetch, struct room_member *member, void *arg)
 {
-    struct replay_fetch *fetch = RD_CONTAINER(read, struct replay_fetch, read);
-    struct replay *replay = fetch->replay;
-    replay->in_flight--;
-    loop_defer(replay->loop, &replay->pump, pump, replay);
-    if (err != RD_OK) {
-        fail_fetch(fetch, err);
-        return;
+    struct replay *replay = arg;
+    if (fetch->err != RD_OK) {
+        page_failed(replay, member, fetch->err);
+        return 0;
     }
-
-    /* Members that want the next page must not find this one. */
-    list_remove(&fetch->room_link);
-    /* The feed broke after this was asked for: it may be of a log that is no more, and its position
-     * means nothing. */
-    bool stale = fetch->epoch != fetch->room->epoch;
-    struct packet **packets = stale ? NULL : encode(fetch, page);
-    for (struct list *link; (link = list_pop_front(&fetch->members)) != NULL;) {
-        struct room_member *member = LIST_ITEM(link, struct room_member, replay.link);
-        member->replay.fetch = NULL;
-        if (stale)
-            want_page(replay, member);
-        else
-            apply_page(replay, member, page, packets, fetch->position);
+    if (fetch_stale(fetch)) {
+        want_page(replay, member); /* its position means nothing any more */
+        return 0;
     }
-    for (size_t i = 0; packets != NULL && i < page->count; i++)
-        packet_unref(packets[i]);
-    free(packets);
-    destroy_fetch(fetch);
+    bool asked_as_told = fetch->want.kind == FETCH_PAGE && fetch->want.from == member->replay.from;
+    return asked_as_told ? apply_page(replay, member, fetch) : apply_ring(replay, member, fetch);
 }
+
+static const struct fetch_ops FETCH_OPS = {on_arrived, on_hand_out};
 
 /* --- from outside --------------------------------------------------------------------------- */
 
 void replay_init(struct replay *replay, struct loop *loop, struct roomlog *log,
-                 struct packet_account *packets, struct metrics *metrics,
-                 const struct replay_limits *limits)
+                 struct metrics *metrics, const struct replay_limits *limits)
 {
-    *replay = (struct replay){
-        .loop = loop, .log = log, .packets = packets, .metrics = metrics, .limits = *limits};
-    list_init(&replay->rooms);
+    *replay = (struct replay){.loop = loop, .metrics = metrics, .limits = *limits};
+    const struct fetch_limits fetches = {.page_entries = limits->page_entries,
+                                         .page_bytes = limits->page_bytes,
+                                         .in_flight = limits->in_flight};
+    fetch_queue_init(&replay->fetches, loop, log, metrics, &fetches, &FETCH_OPS, replay);
 }
 
 void replay_fini(struct replay *replay)
 {
-    assert(replay->in_flight == 0 && list_empty(&replay->rooms));
-    loop_cancel(&replay->pump);
-    loop_timer_stop(replay->loop, &replay->again);
+    fetch_queue_fini(&replay->fetches);
 }
 
 static void on_start_limit(void *arg)
@@ -413,7 +308,7 @@ void replay_again(struct replay *replay, struct room_member *member)
 
 void replay_stop(struct replay *replay, struct room_member *member)
 {
-    leave_fetch(replay, member);
+    fetch_leave(&replay->fetches, member);
     loop_timer_stop(replay->loop, &member->replay.retry);
     if (list_empty(&member->room->waiting))
         loop_timer_stop(replay->loop, &member->room->start_limit);
@@ -436,5 +331,5 @@ void replay_room_started(struct replay *replay, struct room *room)
 void replay_room_gone(struct replay *replay, struct room *room)
 {
     loop_timer_stop(replay->loop, &room->start_limit);
-    list_remove(&room->replay_link);
+    list_remove(&room->fetch_link);
 }

@@ -9,9 +9,13 @@
  * proved by `prev`, or by the order of events: a page that was asked for when the feed stood at P,
  * and reached the end of the log, has everything up to P.
  *
- * For the whole node at most in_flight pages are being read at a time, taken from the rooms in
- * turn: more would make live entries wait behind them. Members of a room that want the same page
- * share one read and its packets.
+ * Where the room's ring holds the member's last entry, what follows comes from there, and the log
+ * is not read: the ring ends where the feed stands, so whoever was sent all of it is live in the
+ * same turn. A join served so still asks where the log stands, for its answer tells of it; one read
+ * for all who wait at that moment. An answer that is below the feed's own position shows a log that
+ * has lost its tail: then the log itself decides.
+ *
+ * Members of a room that want the same page share one read and its packets (fetch.h).
  *
  * Always true: a member that replays waits for exactly one of: its room's feed to start, a fetch,
  * its retry timer, or (none of these) replay_resume.
@@ -19,7 +23,7 @@
 #ifndef ROOM_REPLAY_H
 #define ROOM_REPLAY_H
 
-#include "room/room.h"
+#include "room/fetch.h"
 
 struct replay_limits {
     size_t page_entries;
@@ -30,20 +34,14 @@ struct replay_limits {
 
 struct replay {
     struct loop *loop;
-    struct roomlog *log;
-    struct packet_account *packets;
     struct metrics *metrics;
     struct replay_limits limits;
-    struct list rooms; /* those with fetches to be asked for, in turn */
-    size_t in_flight;
-    struct loop_task pump;
-    struct loop_timer again; /* runs after the log said that it is busy */
+    struct fetch_queue fetches;
 };
 
 /* All pointers are kept. */
 void replay_init(struct replay *replay, struct loop *loop, struct roomlog *log,
-                 struct packet_account *packets, struct metrics *metrics,
-                 const struct replay_limits *limits);
+                 struct metrics *metrics, const struct replay_limits *limits);
 void replay_fini(struct replay *replay);
 
 /* Begins: member has just entered its room. from ROOMLOG_AFTER: after is its cursor. newest: bounds

@@ -74,6 +74,7 @@ static void on_started(struct roomlog_follower *follower, struct stream_id head)
     assert(!room->started);
     room->started = true;
     room->position = head;
+    ring_reset(&room->ring, head);
     room->hooks->started(room, room->hooks_arg);
 }
 
@@ -90,6 +91,7 @@ static void on_entries(struct roomlog_follower *follower, const struct roomlog_e
             assert(entry->prev_known && stream_id_eq(entry->prev, room->position));
             packets[i] = entry_packet_create(room->packets, room_name(room), entry);
             room->position = entry->id;
+            ring_push(&room->ring, packets[i]);
         }
         at += n;
         metrics_add(room->metrics, M_ENTRIES_LIVE, n);
@@ -107,6 +109,7 @@ static void on_broken(struct roomlog_follower *follower, enum verdict why, struc
     (void)why;
     room->position = head;
     room->epoch++;
+    ring_reset(&room->ring, head);
     list_for_each_safe (link, after, &room->members) {
         struct room_member *member = LIST_ITEM(link, struct room_member, link);
         pending_clear(&member->pending, member->budget);
@@ -119,26 +122,26 @@ static void on_broken(struct roomlog_follower *follower, enum verdict why, struc
 
 static const struct roomlog_follower_ops FOLLOWER_OPS = {on_started, on_entries, on_broken};
 
-struct room *room_create(struct str name, struct roomlog *log, struct packet_account *packets,
-                         struct metrics *metrics, const struct room_hooks *hooks, void *hooks_arg)
+struct room *room_create(struct str name, const struct room_common *common,
+                         const struct room_hooks *hooks, void *hooks_arg)
 {
     struct room *room = xalloc_zero(sizeof(*room) + name.len);
-    room->log = log;
-    room->packets = packets;
-    room->metrics = metrics;
+    room->log = common->log;
+    room->packets = common->packets;
+    room->metrics = common->metrics;
     room->hooks = hooks;
     room->hooks_arg = hooks_arg;
+    ring_init(&room->ring, common->rings);
     list_init(&room->members);
     list_init(&room->registry_link);
-    list_init(&room->replay_link);
+    list_init(&room->fetch_link);
     list_init(&room->fetches);
-    list_init(&room->fetches_idle);
     list_init(&room->waiting);
     room->name_len = name.len;
     memcpy(room->name, name.p, name.len);
     room->follower.ops = &FOLLOWER_OPS;
-    metrics_inc(metrics, M_ROOMS);
-    roomlog_follow(log, room_name(room), &room->follower);
+    metrics_inc(room->metrics, M_ROOMS);
+    roomlog_follow(room->log, room_name(room), &room->follower);
     return room;
 }
 
@@ -146,6 +149,7 @@ void room_destroy(struct room *room)
 {
     assert(list_empty(&room->members) && list_empty(&room->fetches));
     roomlog_unfollow(room->log, &room->follower);
+    ring_fini(&room->ring);
     metrics_dec(room->metrics, M_ROOMS);
     free(room);
 }

@@ -21,12 +21,13 @@
 #include "base/loop.h"
 #include "base/metrics.h"
 #include "room/pending.h"
+#include "room/ring.h"
 #include "roomlog/roomlog.h"
 
 struct room;
 struct room_member;
-struct replay;       /* room/replay.h */
-struct replay_fetch; /* replay.c's */
+struct replay; /* room/replay.h */
+struct fetch;  /* room/fetch.h */
 
 enum room_member_state { ROOM_MEMBER_OUT, ROOM_MEMBER_REPLAYING, ROOM_MEMBER_LIVE };
 
@@ -55,13 +56,14 @@ struct room_member_ops {
 /* What replay.c keeps of a member that replays. */
 struct room_member_replay {
     struct replay *owner;
-    struct list link;           /* in a fetch, or in the room's waiting list */
-    struct replay_fetch *fetch; /* the read that it waits for; NULL: none */
-    enum roomlog_from from;     /* how the next page is asked for */
-    uint32_t newest;            /* bounds a fresh start; 0: everything retained */
-    bool answered;              /* joined or resync has gone out for this join */
-    bool announced;             /* and live has, after that */
-    uint64_t replayed;          /* entries sent since then */
+    struct list link;       /* in a fetch, or in the room's waiting list */
+    struct fetch *fetch;    /* what it waits for; NULL: none */
+    enum roomlog_from from; /* how the next page is asked for */
+    uint32_t newest;        /* bounds a fresh start; 0: everything retained */
+    bool answered;          /* joined or resync has gone out for this join */
+    bool announced;         /* and live has, after that */
+    bool doubts_ring;       /* the next page is the log's, whatever the ring holds */
+    uint64_t replayed;      /* entries sent since then */
     struct loop_timer retry;
 };
 
@@ -88,6 +90,14 @@ struct room_hooks {
     void (*emptied)(struct room *room, void *arg);
 };
 
+/* What all rooms of a worker share. */
+struct room_common {
+    struct roomlog *log;
+    struct packet_account *packets;
+    struct metrics *metrics;
+    struct ring_pool *rings;
+};
+
 struct room {
     struct roomlog_follower follower;
     struct roomlog *log;
@@ -99,22 +109,23 @@ struct room {
     size_t member_count;
     bool started;
     struct stream_id position; /* how far the live feed has come; valid once started */
-    uint64_t epoch; /* grows each time the feed breaks: positions of two epochs don't compare */
+    uint64_t epoch;   /* grows each time the feed breaks: positions of two epochs don't compare */
+    struct ring ring; /* the newest entries, up to position */
     /* Places of the registry and of the replay in the rooms that they hold. */
     struct list registry_link;
     struct loop_timer linger;
     struct loop_timer start_limit;
-    struct list replay_link;
-    struct list fetches;      /* every fetch of this room */
-    struct list fetches_idle; /* those that were not yet asked for */
-    struct list waiting;      /* members that wait for the feed to start */
+    struct list fetch_link;
+    struct list fetches; /* those that were not yet asked for */
+    struct list waiting; /* members that wait for the feed to start */
     size_t name_len;
     char name[];
 };
 
-/* Returns owned; follows the log at once. Copies name, keeps the rest. */
-struct room *room_create(struct str name, struct roomlog *log, struct packet_account *packets,
-                         struct metrics *metrics, const struct room_hooks *hooks, void *hooks_arg);
+/* Returns owned; follows the log at once. Copies name and common, keeps what they point at, and
+ * hooks. */
+struct room *room_create(struct str name, const struct room_common *common,
+                         const struct room_hooks *hooks, void *hooks_arg);
 /* Nobody may be in it: asserted. */
 void room_destroy(struct room *room);
 

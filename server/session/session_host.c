@@ -56,11 +56,14 @@ static struct session *longest_queue(const struct session_host *host)
     return longest;
 }
 
-/* Evicts the longest queues until the packets fit the budget again. Pending lists are given back in
- * a later turn, so what is over after a slice is looked at once more. */
+/* Empties rings, which can be read again, and then evicts the longest queues, until the packets fit
+ * the budget again. Pending lists are given back in a later turn, so what is over after a slice is
+ * looked at once more. */
 static void shed(void *arg)
 {
     struct session_host *host = arg;
+    if (registry_shrink(host->registry, host->limits.packet_budget))
+        return;
     for (int i = 0; i < SHED_SLICE; i++) {
         struct session *s = longest_queue(host);
         if (host->packets->bytes <= host->limits.packet_budget || s == NULL)

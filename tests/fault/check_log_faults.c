@@ -570,9 +570,9 @@ START_TEST(a_shared_read_is_given_up_with_the_last_who_waits_for_it)
     ck_assert(house.clients[ANN].joining && house.clients[BOB].joining);
     leave(BOB);
     ck_assert(house.clients[ANN].joining);
-    ck_assert_uint_eq(house.registry.replay.in_flight, 1);
+    ck_assert_uint_eq(house.registry.replay.fetches.in_flight, 1);
     leave(ANN);
-    ck_assert_uint_eq(house.registry.replay.in_flight, 0);
+    ck_assert_uint_eq(house.registry.replay.fetches.in_flight, 0);
     join(ANN);
     assert_caught_up(ANN);
     take_down();

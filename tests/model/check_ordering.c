@@ -616,6 +616,9 @@ static void build(struct world *w)
     const struct registry_limits registry = {
         .max_rooms = ROOMS,
         .linger_ms = rng_below(rng, 2) * 500,
+        .ring = {.max_entries = (size_t)rng_below(rng, 12),
+                 .max_bytes = 200 + (size_t)rng_below(rng, 2500),
+                 .total_bytes = 300 + (size_t)rng_below(rng, 4000)},
         .replay = {.page_entries = 1 + (size_t)rng_below(rng, 5),
                    .page_bytes = 20 + (size_t)rng_below(rng, 200),
                    .in_flight = 1 + (size_t)rng_below(rng, 3),
@@ -693,10 +696,11 @@ START_TEST(every_client_has_exactly_the_log_or_was_told)
     (void)printf("%" PRIu64 " histories from seed %" PRIu64 ": %" PRIu64 " live, %" PRIu64
                  " replayed, %" PRIu64 " resyncs, %" PRIu64 " spills, %" PRIu64
                  " chain breaks, %" PRIu64 " shared pages, %" PRIu64 " slow, %" PRIu64
-                 " feed breaks\n",
+                 " feed breaks, %" PRIu64 " from rings, %" PRIu64 " warmed, %" PRIu64 " evicted\n",
                  histories, first, sum.v[M_ENTRIES_LIVE], sum.v[M_ENTRIES_REPLAYED],
                  sum.v[M_RESYNCS], sum.v[M_PENDING_SPILLS], sum.v[M_CHAIN_BREAKS],
-                 sum.v[M_PAGES_SHARED], sum.v[M_SLOW_CLOSED], sum.v[M_FEED_BREAKS]);
+                 sum.v[M_PAGES_SHARED], sum.v[M_SLOW_CLOSED], sum.v[M_FEED_BREAKS],
+                 sum.v[M_RING_HITS], sum.v[M_RING_WARMINGS], sum.v[M_RING_EVICTIONS]);
     /* A model that never meets these proves nothing about them. */
     if (histories >= 1000) {
         ck_assert_uint_ne(sum.v[M_RESYNCS], 0);
@@ -705,6 +709,9 @@ START_TEST(every_client_has_exactly_the_log_or_was_told)
         ck_assert_uint_ne(sum.v[M_PAGES_SHARED], 0);
         ck_assert_uint_ne(sum.v[M_SLOW_CLOSED], 0);
         ck_assert_uint_ne(sum.v[M_FEED_BREAKS], 0);
+        ck_assert_uint_ne(sum.v[M_RING_HITS], 0);
+        ck_assert_uint_ne(sum.v[M_RING_WARMINGS], 0);
+        ck_assert_uint_ne(sum.v[M_RING_EVICTIONS], 0);
     }
 }
 END_TEST

@@ -40,8 +40,11 @@ static int by_text(struct stream_id a, struct stream_id b)
 #define stream_id_cmp by_text
 """
 
+FETCH = "server/room/fetch.c"
+FETCH_H = "server/room/fetch.h"
 PENDING = "server/room/pending.c"
 REPLAY = "server/room/replay.c"
+RING = "server/room/ring.c"
 ROOM = "server/room/room.c"
 MEM_ROOM = "server/roomlog/mem_room.c"
 VERDICT = "server/roomlog/verdict.c"
@@ -49,6 +52,7 @@ FEED = "server/roomlog/redis_feed.c"
 READS = "server/roomlog/redis_reads.c"
 
 XALLOC = '#include "base/xalloc.h"\n'
+ASSERT = "#include <assert.h>\n"
 HOLD = """    if (member->state == ROOM_MEMBER_REPLAYING) {
         hold(member, p);
         return;
@@ -65,14 +69,15 @@ CHAIN = """    if (!stream_id_eq(p->prev, member->last)) {
     }
 """
 FEED_IS_COVERED = " && stream_id_cmp(member->room->position, covered) <= 0"
-PAGE_LOOP = """    for (size_t i = 0; i < page->count; i++) {
-        member->last = packets[i]->id;
-"""
+PAGE_LOOP = """    for (size_t i = 0; i < page->count; i++)
+        bytes += send_entry("""
 CLEAR = "        pending_clear(pending, budget);\n"
 OWN_ENTRY = "stream_id_eq(*first_read, cursor) ? place + 1 : place;"
 PROOF = "if (first_read != NULL && stream_id_eq(*first_read, cursor))"
 FROM_THE_BEGINNING = "    if (stream_id_is_zero(cursor))\n        return verdict_complete(info) ? VERDICT_OK : VERDICT_TRIMMED;\n"
-APPLY_PAGE = "apply_page(replay, member, page, packets, fetch->position)"
+PAGE_SETTLES = "settle(replay, member, page->at_end, fetch->position)"
+RING_CHAINS = "    assert(p->prev_known && stream_id_eq(p->prev, last_id(ring)));\n"
+RING_RESET = "    room->epoch++;\n    ring_reset(&room->ring, head);\n"
 
 
 class Mutant(NamedTuple):
@@ -107,7 +112,7 @@ MUTANTS = [
         [(PENDING, CLEAR + "        return false;", "        return false;")],
     ),
     Mutant("pending lists compare ids as text", [(PENDING, XALLOC, XALLOC + BY_TEXT)]),
-    Mutant("replays compare ids as text", [(REPLAY, XALLOC, XALLOC + BY_TEXT)]),
+    Mutant("replays compare ids as text", [(REPLAY, ASSERT, ASSERT + BY_TEXT)]),
     Mutant("rooms compare ids as text", [(ROOM, XALLOC, XALLOC + BY_TEXT)]),
     # Alone this costs a read of the log and no more, so the model can't see it.
     Mutant("the monotonic filter is dropped", [(ROOM, FILTER, "")], test="room"),
@@ -134,7 +139,7 @@ MUTANTS = [
     # The model forgives that, for a page may have shown what the log lost a moment later.
     Mutant(
         "the epoch is ignored: a page of before the feed broke counts",
-        [(REPLAY, "bool stale = fetch->epoch != fetch->room->epoch;", "bool stale = false;")],
+        [(FETCH_H, "return fetch->epoch != fetch->room->epoch;", "return false;")],
         test="replay",
     ),
     Mutant(
@@ -167,7 +172,7 @@ MUTANTS = [
     ),
     Mutant(
         "the position is taken when the page arrives",
-        [(REPLAY, APPLY_PAGE, APPLY_PAGE.replace("fetch->", "fetch->room->"))],
+        [(REPLAY, PAGE_SETTLES, PAGE_SETTLES.replace("fetch->", "fetch->room->"))],
     ),
     Mutant(
         "a fresh start that finds nothing stands at 0-0",
@@ -175,7 +180,7 @@ MUTANTS = [
     ),
     Mutant(
         "a read is shared by members that stand elsewhere",
-        [(REPLAY, "? stream_id_eq(read->after, member->last)", "? true")],
+        [(FETCH, "want, sizeof(*want)}", "want, offsetof(struct fetch_want, after)}")],
     ),
     Mutant(
         "a member that must read again is called live before it has",
@@ -226,6 +231,69 @@ MUTANTS = [
         "the feed reads on without its proof",
         [(FEED, "!stream_id_eq(scratch->p[0].id, room->cursor)", "false")],
         test=FUZZ,
+    ),
+    # That only finds less in it than it has.
+    Mutant("rings compare ids as text", [(RING, XALLOC, XALLOC + BY_TEXT)], test="ring"),
+    # What doesn't follow is asserted where it comes in: without that, clients must see it.
+    Mutant(
+        "a broken feed leaves the ring as it was",
+        [(ROOM, RING_RESET, "    room->epoch++;\n"), (RING, RING_CHAINS, "")],
+    ),
+    Mutant(
+        "the ring begins one entry too early",
+        [
+            (
+                RING,
+                "    ring->base = p->id;\n    ring->first++;",
+                "    ring->base = p->prev;\n    ring->first++;",
+            )
+        ],
+    ),
+    Mutant(
+        "the ring is lengthened by a page that doesn't reach it",
+        [
+            (
+                RING,
+                "    if (n == 0 || !stream_id_eq(packets[n - 1]->id, ring->base))\n        return;\n",
+                "",
+            )
+        ],
+    ),
+    Mutant(
+        "the ring serves cursors that it has never seen",
+        [
+            (
+                RING,
+                "stream_id_eq(n == 0 ? ring->base : (*slot(ring, n - 1))->id, id)",
+                "stream_id_cmp(ring->base, id) <= 0",
+            )
+        ],
+    ),
+    Mutant(
+        "whoever was sent a part of the ring is called live",
+        [
+            (
+                REPLAY,
+                "settle(replay, member, stream_id_eq(member->last, position), position)",
+                "settle(replay, member, true, position)",
+            )
+        ],
+    ),
+    Mutant(
+        "what was taken from the ring is not taken from the pending list",
+        [(REPLAY, "    pending_drop_to(&member->pending, member->budget, covered);\n", "")],
+    ),
+    # Told with the feed's break, a moment later.
+    Mutant(
+        "the ring of a log that lost its tail is believed",
+        [(REPLAY, "if (stream_id_cmp(fetch->page.info.last, fetch->position) < 0)", "if (false)")],
+        test="replay",
+    ),
+    # The promise allows it, for a member that was live saw the entry too.
+    Mutant(
+        "the ring shows what was deleted to whoever joins",
+        [(REPLAY, "    if (fetch->want.info)\n        ring_drop_to", "    if (false)\n        ring_drop_to")],
+        test="replay",
     ),
 ]
 

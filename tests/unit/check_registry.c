@@ -25,12 +25,14 @@ static void make(void)
         .max_entries = 100, .max_bytes = 1 << 20, .max_rooms = 8, .max_in_flight = 100};
     mem = roomlog_mem_create(&loop.loop, &metrics, &log_limits);
     log_ = faulty_roomlog_create(&loop.loop, mem);
-    const struct registry_limits limits = {.max_rooms = MAX_ROOMS,
-                                           .linger_ms = LINGER_MS,
-                                           .replay = {.page_entries = 10,
-                                                      .page_bytes = 65536,
-                                                      .in_flight = 4,
-                                                      .start_limit_ms = START_LIMIT_MS}};
+    const struct registry_limits limits = {
+        .max_rooms = MAX_ROOMS,
+        .linger_ms = LINGER_MS,
+        .ring = {.max_entries = 4, .max_bytes = 1 << 16, .total_bytes = 1 << 20},
+        .replay = {.page_entries = 10,
+                   .page_bytes = 65536,
+                   .in_flight = 4,
+                   .start_limit_ms = START_LIMIT_MS}};
     registry_init(&registry, &loop.loop, log_, &metrics, &limits);
     for (int i = 0; i < MEMBERS; i++)
         fake_member_init(&members[i]);
@@ -265,9 +267,41 @@ START_TEST(the_rooms_share_one_account_of_packets)
     append("red", 1);
     append("blue", 1);
     fake_loop_turn(&loop);
-    ck_assert_uint_eq(registry.packets.count, 2); /* both wait in pending lists */
+    ck_assert_uint_eq(registry.packets.count, 2);
+}
+END_TEST
+
+START_TEST(shrinking_empties_rings_until_the_packets_fit)
+{
+    ck_assert_int_eq(join(a, "red"), RD_OK);
+    ck_assert_int_eq(join(b, "blue"), RD_OK);
+    fake_loop_turn(&loop);
+    append("red", 1);
+    append("blue", 1);
+    append("blue", 2);
+    fake_loop_turn(&loop);
+    ck_assert_uint_eq(registry.packets.count, 3);
+    ck_assert(registry_shrink(&registry, registry.packets.bytes));
+    ck_assert_uint_eq(registry.packets.count, 3);
+    ck_assert(registry_shrink(&registry, registry.packets.bytes - 1));
+    ck_assert_uint_eq(registry.packets.count, 2); /* red's was used less recently */
+    ck_assert(registry_shrink(&registry, 0));
+    ck_assert_uint_eq(registry.packets.count, 0);
+}
+END_TEST
+
+START_TEST(shrinking_says_where_rings_alone_are_not_what_is_too_much)
+{
+    ck_assert_int_eq(join(a, "red"), RD_OK);
+    fake_loop_turn(&loop);
+    a->may_read = false;
+    registry_rejoin(&registry, &a->member, ROOMLOG_ALL, STREAM_ID_ZERO, 0);
+    append("red", 1);
+    fake_loop_turn(&loop);
+    ck_assert(!registry_shrink(&registry, 0));
+    ck_assert_uint_eq(registry.packets.count, 1); /* it waits in a pending list, too */
     leave(a);
-    ck_assert_uint_eq(registry.packets.count, 1);
+    ck_assert_uint_eq(registry.packets.count, 0);
 }
 END_TEST
 
@@ -291,6 +325,8 @@ static Suite *suite_make(void)
     tcase_add_test(tc, a_room_may_be_closed_while_its_start_is_waited_for);
     tcase_add_test(tc, leaving_is_harmless_for_whoever_is_out);
     tcase_add_test(tc, the_rooms_share_one_account_of_packets);
+    tcase_add_test(tc, shrinking_empties_rings_until_the_packets_fit);
+    tcase_add_test(tc, shrinking_says_where_rings_alone_are_not_what_is_too_much);
     suite_add_tcase(suite, tc);
     return suite;
 }

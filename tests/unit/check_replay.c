@@ -13,6 +13,7 @@ enum {
     ROOMS = 3,
     PAGE = 2,
     IN_FLIGHT = 4,
+    RING = 6,
     START_LIMIT_MS = 3000,
     BUSY_MS = 20,       /* as in replay.c */
     RETRY_MAX_MS = 500, /* likewise */
@@ -22,6 +23,8 @@ enum {
 static struct fake_loop loop;
 static struct metrics metrics;
 static struct packet_account packets;
+static struct ring_pool rings;
+static struct ring_limits ring_limits; /* none, but where a fixture says so */
 static struct roomlog *mem;
 static struct roomlog *log_;
 static struct replay replay;
@@ -69,8 +72,10 @@ static void append(unsigned first, unsigned last)
 
 static void open_rooms(void)
 {
+    const struct room_common common = {log_, &packets, &metrics, &rings};
+    ring_pool_init(&rings, &ring_limits, &metrics);
     for (int i = 0; i < ROOMS; i++)
-        rooms[i] = room_create(str_from(NAMES[i]), log_, &packets, &metrics, &HOOKS, NULL);
+        rooms[i] = room_create(str_from(NAMES[i]), &common, &HOOKS, NULL);
     turn();
 }
 
@@ -80,7 +85,7 @@ static void init_replay(size_t in_flight)
                                          .page_bytes = 65536,
                                          .in_flight = in_flight,
                                          .start_limit_ms = START_LIMIT_MS};
-    replay_init(&replay, &loop.loop, log_, &packets, &metrics, &limits);
+    replay_init(&replay, &loop.loop, log_, &metrics, &limits);
 }
 
 static void make_log(void)
@@ -126,6 +131,19 @@ static void make_delayed(void)
     open_rooms();
     while (delayed_roomlog_feed(log_))
         turn();
+}
+
+/* The same with rings, of up to RING entries. */
+static void make_with_rings(void)
+{
+    ring_limits = (struct ring_limits){RING, 1 << 16, 1 << 16};
+    make();
+}
+
+static void make_delayed_with_rings(void)
+{
+    ring_limits = (struct ring_limits){RING, 1 << 16, 1 << 16};
+    make_delayed();
 }
 
 static void leave(struct fake_member *fake)
@@ -560,7 +578,7 @@ START_TEST(whoever_leaves_during_a_fetch_hears_nothing_and_the_read_is_cancelled
     let_page_be_read();
     leave(a);
     ck_assert(!delayed_roomlog_answer(log_));
-    ck_assert_uint_eq(replay.in_flight, 0);
+    ck_assert_uint_eq(replay.fetches.in_flight, 0);
     ck_heard(a, "");
 }
 END_TEST
@@ -770,7 +788,7 @@ START_TEST(a_join_that_the_log_can_not_answer_fails_and_the_member_is_out)
     ck_assert_int_eq(a->member.state, ROOM_MEMBER_OUT);
     ck_assert_ptr_null(a->member.room);
     ck_assert_int_eq(c->member.state, ROOM_MEMBER_LIVE); /* and this one has its own */
-    ck_assert_uint_eq(replay.in_flight, 0);
+    ck_assert_uint_eq(replay.fetches.in_flight, 0);
     join_after(a, 4); /* it may try again */
     turn();
     ck_heard(a, "joined 1-4; head 1-5; oldest 1-1; complete; replayed 1-5; live 1-5 (1)");
@@ -922,6 +940,371 @@ START_TEST(a_rejoin_before_the_feed_starts_counts_alone)
 }
 END_TEST
 
+/* --- the ring ------------------------------------------------------------------------------- */
+
+START_TEST(a_cursor_in_the_ring_is_served_without_reading_the_log)
+{
+    append(6, 8);
+    turn();
+    join_after(a, 6);
+    join_after(b, 7);
+    join_after(c, 8);
+    turn();
+    ck_heard(a, "joined 1-6; head 1-8; oldest 1-1; complete; replayed 1-7; replayed 1-8; "
+                "live 1-8 (2)");
+    ck_heard(b, "joined 1-7; head 1-8; oldest 1-1; complete; replayed 1-8; live 1-8 (1)");
+    ck_heard(c, "joined 1-8; head 1-8; oldest 1-1; complete; live 1-8 (0)");
+    ck_assert_uint_eq(metrics.v[M_PAGES], 0);
+    ck_assert_uint_eq(metrics.v[M_HEADS], 1); /* for the answers, and one for all three */
+    ck_assert_uint_eq(metrics.v[M_RING_HITS], 3);
+    append(9, 9);
+    turn();
+    ck_heard(a, "entry 1-9");
+}
+END_TEST
+
+START_TEST(the_place_where_the_feed_began_is_in_the_ring)
+{
+    append(6, 6);
+    turn();
+    join_after(a, 5);
+    turn();
+    ck_heard(a, "joined 1-5; head 1-6; oldest 1-1; complete; replayed 1-6; live 1-6 (1)");
+    ck_assert_uint_eq(metrics.v[M_PAGES], 0);
+}
+END_TEST
+
+START_TEST(a_cursor_before_the_ring_is_read_from_the_log)
+{
+    append(6, 6 + RING);
+    turn();
+    join_after(a, 5);
+    turn();
+    ck_assert_uint_eq(metrics.v[M_PAGES], 1); /* to 1-7, and the rest is in the ring */
+    ck_assert_uint_eq(metrics.v[M_RING_HITS], 1);
+    ck_heard(a, "joined 1-5; head 1-12; oldest 1-1; complete; replayed 1-6; replayed 1-7; "
+                "replayed 1-8; replayed 1-9; replayed 1-10; replayed 1-11; replayed 1-12; "
+                "live 1-12 (7)");
+}
+END_TEST
+
+START_TEST(a_live_member_that_could_not_be_given_an_entry_resumes_from_the_ring)
+{
+    join_after(a, 5);
+    turn();
+    (void)fake_member_heard(a);
+    a->refuses = true;
+    a->may_read = false;
+    append(6, 8);
+    turn();
+    ck_heard(a, "");
+    a->refuses = false;
+    a->may_read = true;
+    replay_resume(&replay, &a->member);
+    turn();
+    ck_heard(a, "replayed 1-6; replayed 1-7; replayed 1-8");
+    ck_assert_int_eq(a->member.state, ROOM_MEMBER_LIVE);
+    ck_assert_uint_eq(metrics.v[M_PAGES] + metrics.v[M_BURSTS], 0);
+}
+END_TEST
+
+START_TEST(whoever_may_not_read_is_not_served_from_the_ring_either)
+{
+    append(6, 8);
+    turn();
+    a->may_read = true;
+    a->may_read_times = 2; /* when it wants it and when the log is asked, and not then */
+    join_after(a, 6);
+    turn();
+    ck_heard(a, "");
+    a->may_read = true;
+    replay_resume(&replay, &a->member);
+    turn();
+    ck_heard(a, "joined 1-6; head 1-8; oldest 1-1; complete; replayed 1-7; replayed 1-8; "
+                "live 1-8 (2)");
+}
+END_TEST
+
+START_TEST(what_is_sent_from_the_ring_at_a_time_is_bounded_as_a_page_is)
+{
+    replay.limits.page_bytes = 1;
+    append(6, 8);
+    turn();
+    a->may_read_times = 3;
+    join_after(a, 5);
+    turn();
+    ck_heard(a, "joined 1-5; head 1-8; oldest 1-1; complete; replayed 1-6");
+    append(9, 9);
+    turn();
+    a->may_read = true;
+    a->may_read_times = 0;
+    replay_resume(&replay, &a->member);
+    turn();
+    ck_heard(a, "replayed 1-7; replayed 1-8; replayed 1-9; live 1-9 (4)");
+    ck_assert_uint_eq(metrics.v[M_PAGES], 0);
+}
+END_TEST
+
+START_TEST(what_was_deleted_is_not_shown_to_whoever_joins)
+{
+    append(6, 8);
+    turn();
+    ck_assert(roomlog_mem_delete(mem, STR("red"), (struct stream_id){1, 7}));
+    join_after(a, 6);
+    turn();
+    ck_heard(a, "joined 1-6; head 1-8; oldest 1-1; cut; replayed 1-8; live 1-8 (1)");
+    join_after(b, 8);
+    turn();
+    ck_heard(b, "joined 1-8; head 1-8; oldest 1-1; cut; live 1-8 (0)");
+    append(9, 9);
+    turn();
+    ck_heard(a, "entry 1-9");
+}
+END_TEST
+
+START_TEST(a_ring_that_is_evicted_meanwhile_is_replaced_by_the_log)
+{
+    while (delayed_roomlog_feed(log_))
+        turn();
+    append(4, 5);
+    let_feed_through();
+    join_after(a, 3);
+    let_page_be_read();
+    while (ring_pool_evict(&rings))
+        ;
+    ck_assert(delayed_roomlog_answer(log_));
+    ck_heard(a, "");
+    let_page_through();
+    ck_heard(a, "joined 1-3; head 1-5; oldest 1-1; complete; replayed 1-4; replayed 1-5; "
+                "live 1-5 (2)");
+    ck_assert_uint_eq(metrics.v[M_PAGES], 1);
+}
+END_TEST
+
+START_TEST(what_the_feed_brought_while_the_log_was_asked_is_served_with_the_rest)
+{
+    join_after(a, 3);
+    let_page_be_read();
+    append(4, 5);
+    let_feed_through();
+    ck_assert(delayed_roomlog_answer(log_));
+    ck_heard(a, "joined 1-3; head 1-3; oldest 1-1; complete; replayed 1-4; replayed 1-5; "
+                "live 1-5 (2)");
+    ck_assert_int_eq(a->member.state, ROOM_MEMBER_LIVE);
+    ck_assert_uint_eq(metrics.v[M_PAGES], 0);
+}
+END_TEST
+
+START_TEST(the_ring_of_a_log_that_lost_its_tail_is_not_believed)
+{
+    append(4, 5);
+    let_feed_through();
+    roomlog_mem_lose_tail(mem, STR("red"), 2); /* the feed doesn't know it yet */
+    turn();
+    join_after(a, 4);
+    let_page_through(); /* where does the log stand? */
+    ck_heard(a, "");
+    let_page_through();
+    ck_heard(a, "resync ahead");
+    let_page_through();
+    ck_heard(a, "replayed 1-1; replayed 1-2");
+    ck_assert_uint_eq(metrics.v[M_RING_HITS], 0);
+}
+END_TEST
+
+START_TEST(a_feed_that_breaks_while_the_log_is_asked_sends_the_member_to_the_log)
+{
+    append(4, 5);
+    let_feed_through();
+    join_after(a, 4);
+    let_page_be_read();
+    roomlog_mem_lose_tail(mem, STR("red"), 2);
+    let_feed_through();
+    ck_assert(delayed_roomlog_answer(log_));
+    ck_heard(a, "");
+    let_page_through();
+    ck_heard(a, "resync ahead");
+    ck_assert_uint_eq(metrics.v[M_RING_HITS], 0);
+}
+END_TEST
+
+/* Red's ring is empty, and begins at 1-5. */
+START_TEST(the_page_of_the_first_who_comes_back_serves_the_others)
+{
+    join_after(a, 3);
+    turn();
+    join_after(b, 3);
+    join_after(c, 4);
+    turn();
+    ck_heard(b, "joined 1-3; head 1-5; oldest 1-1; complete; replayed 1-4; replayed 1-5; "
+                "live 1-5 (2)");
+    ck_heard(c, "joined 1-4; head 1-5; oldest 1-1; complete; replayed 1-5; live 1-5 (1)");
+    ck_assert_uint_eq(metrics.v[M_PAGES], 1);
+    ck_assert_uint_eq(metrics.v[M_RING_HITS], 2);
+}
+END_TEST
+
+START_TEST(the_third_who_comes_back_with_a_cursor_of_its_own_warms_the_ring)
+{
+    for (unsigned i = 0; i < 4; i++)
+        join_after(&members[i], 1 + i);
+    turn();
+    for (unsigned i = 0; i < 4; i++)
+        ck_assert_int_eq(members[i].member.state, ROOM_MEMBER_LIVE);
+    ck_heard(c, "joined 1-3; head 1-5; oldest 1-1; complete; replayed 1-4; replayed 1-5; "
+                "live 1-5 (2)");
+    ck_assert_uint_eq(metrics.v[M_PAGES], 2);
+    ck_assert_uint_eq(metrics.v[M_RING_WARMINGS], 1);
+    ck_assert_uint_eq(metrics.v[M_RING_HITS], 4); /* the first two had a second page to come */
+}
+END_TEST
+
+START_TEST(whoever_is_not_in_a_warmed_ring_reads_the_log)
+{
+    append_to("blue", 1, 2 * RING);
+    replay_room_gone(&replay, rooms[1]);
+    room_destroy(rooms[1]);
+    const struct room_common common = {log_, &packets, &metrics, &rings};
+    rooms[1] = room_create(STR("blue"), &common, &HOOKS, NULL);
+    turn();
+    for (unsigned i = 0; i < 5; i++)
+        join_room(&members[i], 1, ROOMLOG_AFTER, 1 + i, 0);
+    turn();
+    for (unsigned i = 0; i < 5; i++)
+        ck_assert_int_eq(members[i].member.state, ROOM_MEMBER_LIVE);
+    ck_assert_uint_eq(metrics.v[M_RING_WARMINGS], 1);
+    ck_assert_uint_eq(members[4].entries, 2 * RING - 5);
+    ck_assert_uint_ge(metrics.v[M_PAGES], 2 + 3);
+}
+END_TEST
+
+START_TEST(a_warming_that_fails_refuses_only_joins)
+{
+    faulty_roomlog_set(log_, 3, FAULTY_ROOMLOG_ERROR, RD_EUNAVAIL);
+    for (unsigned i = 0; i < 4; i++)
+        join_after(&members[i], 1 + i);
+    turn();
+    ck_heard(c, "failed red: the log is not available");
+    ck_heard(&members[3], "failed red: the log is not available");
+    fake_loop_advance(&loop, RETRY_MAX_MS); /* who was answered already asks again */
+    ck_assert_int_eq(a->member.state, ROOM_MEMBER_LIVE);
+    join_after(c, 1);
+    turn();
+    ck_assert_int_eq(c->member.state, ROOM_MEMBER_LIVE);
+}
+END_TEST
+
+START_TEST(ten_thousand_members_with_cursors_of_their_own_cost_three_reads)
+{
+    enum { MANY = 10000 };
+    rings.limits = (struct ring_limits){MANY, 16 << 20, 16 << 20};
+    append(6, MANY);
+    turn();
+    while (ring_pool_evict(&rings))
+        ; /* cold, and every entry in the log alone */
+    struct fake_member *crowd = xalloc_array(NULL, MANY, sizeof(*crowd));
+    for (unsigned i = 0; i < MANY; i++) {
+        fake_member_init(&crowd[i]);
+        crowd[i].member.budget->max = 0;
+        join_after(&crowd[i], MANY - 1 - i % 512);
+    }
+    turn();
+    ck_assert_uint_le(metrics.v[M_PAGES] + metrics.v[M_RING_WARMINGS], 3);
+    for (unsigned i = 0; i < MANY; i++) {
+        ck_assert_int_eq(crowd[i].member.state, ROOM_MEMBER_LIVE);
+        ck_assert_uint_eq(crowd[i].entries, 1 + i % 512);
+        leave(&crowd[i]);
+        fake_member_fini(&crowd[i]);
+    }
+    free(crowd);
+}
+END_TEST
+
+/* --- slices --------------------------------------------------------------------------------- */
+
+START_TEST(a_crowd_is_served_in_slices_and_others_in_between)
+{
+    enum { MANY = 1000, SLICE = 192 };
+    struct fake_member *crowd = xalloc_array(NULL, MANY, sizeof(*crowd));
+    append_to("blue", 1, 3);
+    turn();
+    for (int i = 0; i < MANY; i++) {
+        fake_member_init(&crowd[i]);
+        join_after(&crowd[i], 3);
+    }
+    join_room(a, 1, ROOMLOG_AFTER, 1, 0);
+    size_t live_before = 0;
+    size_t turns = 0;
+    bool a_is_live = false;
+    while (fake_loop_step(&loop)) {
+        size_t live = 0;
+        for (int i = 0; i < MANY; i++)
+            live += crowd[i].member.state == ROOM_MEMBER_LIVE;
+        ck_assert_uint_le(live - live_before, SLICE);
+        turns += live != live_before;
+        live_before = live;
+        if (a->member.state == ROOM_MEMBER_LIVE && !a_is_live) {
+            a_is_live = true;
+            ck_assert_uint_le(live, 2 * SLICE);
+        }
+    }
+    ck_assert_uint_eq(live_before, MANY);
+    ck_assert_uint_ge(turns, MANY / SLICE);
+    for (int i = 0; i < MANY; i++) {
+        leave(&crowd[i]);
+        fake_member_fini(&crowd[i]);
+    }
+    free(crowd);
+}
+END_TEST
+
+START_TEST(whoever_leaves_between_two_slices_is_sent_nothing)
+{
+    enum { MANY = 300 };
+    struct fake_member *crowd = xalloc_array(NULL, MANY, sizeof(*crowd));
+    for (int i = 0; i < MANY; i++) {
+        fake_member_init(&crowd[i]);
+        join_after(&crowd[i], 3);
+    }
+    while (crowd[0].member.state != ROOM_MEMBER_LIVE)
+        ck_assert(fake_loop_step(&loop));
+    ck_assert_int_eq(crowd[MANY - 1].member.state, ROOM_MEMBER_REPLAYING);
+    for (int i = 0; i < MANY; i++)
+        leave(&crowd[i]);
+    turn();
+    ck_heard(&crowd[MANY - 1], "");
+    ck_assert_uint_eq(replay.fetches.in_flight, 0);
+    for (int i = 0; i < MANY; i++)
+        fake_member_fini(&crowd[i]);
+    free(crowd);
+}
+END_TEST
+
+START_TEST(a_feed_that_breaks_between_two_slices_sends_the_rest_to_the_log_again)
+{
+    enum { MANY = 1000 };
+    struct fake_member *crowd = xalloc_array(NULL, MANY, sizeof(*crowd));
+    for (int i = 0; i < MANY; i++) {
+        fake_member_init(&crowd[i]);
+        join_after(&crowd[i], 3);
+    }
+    while (crowd[0].member.state != ROOM_MEMBER_LIVE)
+        ck_assert(fake_loop_step(&loop));
+    roomlog_mem_lose_tail(mem, STR("red"), 1);
+    turn();
+    ck_heard(&crowd[0], "joined 1-3; head 1-5; oldest 1-1; complete; replayed 1-4; replayed 1-5; "
+                        "live 1-5 (2); resync ahead; replayed 1-1; replayed 1-2; replayed 1-3; "
+                        "replayed 1-4; live 1-4 (4)");
+    ck_heard(&crowd[MANY - 1],
+             "joined 1-3; head 1-4; oldest 1-1; complete; replayed 1-4; live 1-4 (1)");
+    for (int i = 0; i < MANY; i++) {
+        leave(&crowd[i]);
+        fake_member_fini(&crowd[i]);
+    }
+    free(crowd);
+}
+END_TEST
+
 static TCase *case_make(Suite *suite, const char *name, SFun setup, SFun teardown)
 {
     TCase *tc = tcase_create(name);
@@ -978,6 +1361,31 @@ static Suite *suite_make(void)
     tcase_add_test(tc, ten_thousand_members_that_come_back_at_once_cost_one_read);
     tcase_add_test(tc, a_page_is_encoded_once_for_all_who_share_it);
     tcase_add_test(tc, only_equal_reads_are_shared);
+
+    tc = case_make(suite, "ring", make_with_rings, take_down);
+    tcase_add_test(tc, a_cursor_in_the_ring_is_served_without_reading_the_log);
+    tcase_add_test(tc, the_place_where_the_feed_began_is_in_the_ring);
+    tcase_add_test(tc, a_cursor_before_the_ring_is_read_from_the_log);
+    tcase_add_test(tc, a_live_member_that_could_not_be_given_an_entry_resumes_from_the_ring);
+    tcase_add_test(tc, whoever_may_not_read_is_not_served_from_the_ring_either);
+    tcase_add_test(tc, what_is_sent_from_the_ring_at_a_time_is_bounded_as_a_page_is);
+    tcase_add_test(tc, what_was_deleted_is_not_shown_to_whoever_joins);
+    tcase_add_test(tc, the_page_of_the_first_who_comes_back_serves_the_others);
+    tcase_add_test(tc, the_third_who_comes_back_with_a_cursor_of_its_own_warms_the_ring);
+    tcase_add_test(tc, whoever_is_not_in_a_warmed_ring_reads_the_log);
+    tcase_add_test(tc, a_warming_that_fails_refuses_only_joins);
+    tcase_add_test(tc, ten_thousand_members_with_cursors_of_their_own_cost_three_reads);
+
+    tc = case_make(suite, "ring and seam", make_delayed_with_rings, take_down_delayed);
+    tcase_add_test(tc, a_ring_that_is_evicted_meanwhile_is_replaced_by_the_log);
+    tcase_add_test(tc, what_the_feed_brought_while_the_log_was_asked_is_served_with_the_rest);
+    tcase_add_test(tc, the_ring_of_a_log_that_lost_its_tail_is_not_believed);
+    tcase_add_test(tc, a_feed_that_breaks_while_the_log_is_asked_sends_the_member_to_the_log);
+
+    tc = case_make(suite, "slices", make, take_down);
+    tcase_add_test(tc, a_crowd_is_served_in_slices_and_others_in_between);
+    tcase_add_test(tc, whoever_leaves_between_two_slices_is_sent_nothing);
+    tcase_add_test(tc, a_feed_that_breaks_between_two_slices_sends_the_rest_to_the_log_again);
 
     tc = case_make(suite, "failures", make, take_down);
     tcase_add_test(tc, a_busy_log_is_asked_again);

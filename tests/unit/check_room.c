@@ -12,6 +12,7 @@ enum { MEMBERS = 3 };
 static struct fake_loop loop;
 static struct metrics metrics;
 static struct packet_account packets;
+static struct ring_pool rings;
 static struct roomlog *log_;
 static struct room *room;
 static struct fake_member members[MEMBERS];
@@ -49,7 +50,8 @@ static void append(unsigned n)
 
 static void open_room(void)
 {
-    room = room_create(STR("red"), log_, &packets, &metrics, &HOOKS, hooks);
+    const struct room_common common = {log_, &packets, &metrics, &rings};
+    room = room_create(STR("red"), &common, &HOOKS, hooks);
     fake_loop_turn(&loop);
 }
 
@@ -62,6 +64,7 @@ static void make(void)
     const struct roomlog_mem_limits limits = {
         .max_entries = 1000, .max_bytes = 1 << 20, .max_rooms = 8, .max_in_flight = 8};
     log_ = roomlog_mem_create(&loop.loop, &metrics, &limits);
+    ring_pool_init(&rings, &(struct ring_limits){0}, &metrics);
     append(1);
     append(2);
     for (int i = 0; i < MEMBERS; i++)

@@ -909,6 +909,25 @@ START_TEST(above_the_packet_budget_the_longest_queue_is_evicted)
 }
 END_TEST
 
+START_TEST(above_the_packet_budget_rings_go_before_clients_do)
+{
+    struct house_limits limits = house_limits();
+    limits.registry.ring =
+        (struct ring_limits){.max_entries = 10, .max_bytes = 1 << 16, .total_bytes = 1 << 16};
+    make_again(&limits);
+    join(ann, "red");
+    (void)hear(ann);
+    fill_and_turn(10, 13);
+    (void)hear(ann);
+    ck_assert_uint_eq(house.registry.packets.count, 4); /* the ring's alone */
+    house.host.limits.packet_budget = 3 * real_len(ENTRY_LEN);
+    fill_and_turn(14, 14);
+    ck_assert_uint_eq(house.registry.packets.count, 1);
+    ck_assert_uint_eq(house.metrics.v[M_RING_EVICTIONS], 1);
+    ck_assert_uint_eq(house.metrics.v[M_BUDGET_CLOSED], 0);
+}
+END_TEST
+
 START_TEST(queues_are_evicted_until_the_packets_fit_the_budget)
 {
     enum { MANY = 50 };
@@ -1259,6 +1278,7 @@ static void add_backpressure(Suite *suite)
 
     tc = case_make(suite, "packet budget", make);
     tcase_add_test(tc, above_the_packet_budget_the_longest_queue_is_evicted);
+    tcase_add_test(tc, above_the_packet_budget_rings_go_before_clients_do);
     tcase_add_test(tc, queues_are_evicted_until_the_packets_fit_the_budget);
     tcase_add_test(tc, a_packet_that_many_wait_for_costs_the_budget_once);
 }
