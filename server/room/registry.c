@@ -84,7 +84,7 @@ static struct room *open_room(struct registry *registry, struct str name)
 enum rd_err registry_join(struct registry *registry, struct str name, struct room_member *member,
                           enum roomlog_from from, struct stream_id after, uint32_t newest)
 {
-    if (!roomlog_ready(registry->log))
+    if (!roomlog_readable(registry->log, name))
         return RD_EUNAVAIL;
     struct room *room = registry_find(registry, name);
     if (room == NULL)

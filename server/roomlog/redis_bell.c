@@ -342,6 +342,11 @@ void redis_bell_close(struct redis_bell *bell)
         redis_conn_close(bell->bell);
 }
 
+bool redis_bell_readable(const struct redis_bell *bell)
+{
+    return bell->state >= REDIS_BELL_DEAF;
+}
+
 bool redis_bell_read(struct redis_bell *bell, struct redis_command *command,
                      const struct redis_words *commands, size_t count)
 {

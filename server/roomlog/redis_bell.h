@@ -79,6 +79,9 @@ struct redis_bell *redis_bell_open(struct loop *loop, struct metrics *metrics,
  * connection for appends first. */
 void redis_bell_close(struct redis_bell *bell);
 
+/* May LIVE be read? Where it may, Redis serves reads, for all that the last probe knows. */
+bool redis_bell_readable(const struct redis_bell *bell);
+
 /* Sends a read through LIVE. False: it is down; `open` will come. */
 RD_MUST_USE bool redis_bell_read(struct redis_bell *bell, struct redis_command *command,
                                  const struct redis_words *commands, size_t count);

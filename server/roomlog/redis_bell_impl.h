@@ -128,12 +128,6 @@ void redis_bell_errand(struct redis_bell *bell, struct redis_conn *conn,
 
 /* --- between redis_bell.c and redis_bell_probe.c -------------------------------------------- */
 
-/* May LIVE be read? */
-static inline bool redis_bell_readable(const struct redis_bell *bell)
-{
-    return bell->state >= REDIS_BELL_DEAF;
-}
-
 void redis_bell_probe_init(struct redis_bell *bell);
 void redis_bell_probe_stop(struct redis_bell *bell);
 /* How a probe ended that was answered. */

@@ -600,6 +600,11 @@ void redis_feed_lane_close(struct redis_feed_lane *lane)
     redis_bell_close(lane->bell);
 }
 
+bool redis_feed_lane_readable(const struct redis_feed_lane *lane)
+{
+    return redis_bell_readable(lane->bell);
+}
+
 void redis_feed_lane_probe(struct redis_feed_lane *lane)
 {
     redis_bell_probe(lane->bell);

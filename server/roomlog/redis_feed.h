@@ -39,6 +39,9 @@ struct redis_feed_lane *redis_feed_lane_open(struct redis_feed *feed,
                                              void (*closed)(void *arg), void *arg);
 /* No room may be in it any more: asserted. As redis_bell_close: closed(arg) comes later, once. */
 void redis_feed_lane_close(struct redis_feed_lane *lane);
+
+/* As redis_bell_readable. */
+bool redis_feed_lane_readable(const struct redis_feed_lane *lane);
 /* As redis_bell_probe. */
 void redis_feed_lane_probe(struct redis_feed_lane *lane);
 

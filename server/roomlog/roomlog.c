@@ -67,6 +67,11 @@ void roomlog_unfollow(struct roomlog *log, struct roomlog_follower *follower)
     assert(follower->impl == NULL);
 }
 
+bool roomlog_readable(struct roomlog *log, struct str room)
+{
+    return log->ops->readable(log, room);
+}
+
 bool roomlog_ready(struct roomlog *log)
 {
     return log->ops->ready(log);

@@ -172,6 +172,7 @@ struct roomlog_ops {
     void (*cancel_state)(struct roomlog *log, struct roomlog_state *state);
     void (*follow)(struct roomlog *log, struct str room, struct roomlog_follower *follower);
     void (*unfollow)(struct roomlog *log, struct roomlog_follower *follower);
+    bool (*readable)(struct roomlog *log, struct str room);
     bool (*ready)(struct roomlog *log);
     void (*close)(struct roomlog *log);
 };
@@ -204,6 +205,9 @@ void roomlog_cancel_state(struct roomlog *log, struct roomlog_state *state);
 void roomlog_follow(struct roomlog *log, struct str room, struct roomlog_follower *follower);
 /* Nothing more comes. Harmless where not following. */
 void roomlog_unfollow(struct roomlog *log, struct roomlog_follower *follower);
+
+/* Can this room be read now, as far as we know? It may be while it can't be written. */
+bool roomlog_readable(struct roomlog *log, struct str room);
 
 /* Can the log be read and written now, as far as we know? */
 bool roomlog_ready(struct roomlog *log);

@@ -416,6 +416,11 @@ static void feed_all(void *arg)
 
 /* --- life ----------------------------------------------------------------------------------- */
 
+static bool mem_readable(struct roomlog *base, struct str room)
+{
+    return true;
+}
+
 static bool mem_ready(struct roomlog *base)
 {
     return true;
@@ -459,6 +464,7 @@ static const struct roomlog_ops OPS = {
     .cancel_state = mem_cancel_state,
     .follow = mem_follow,
     .unfollow = mem_unfollow,
+    .readable = mem_readable,
     .ready = mem_ready,
     .close = mem_close,
 };

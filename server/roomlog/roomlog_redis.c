@@ -160,6 +160,13 @@ static void log_unfollow(struct roomlog *base, struct roomlog_follower *follower
     redis_feed_unfollow(follower);
 }
 
+static bool log_readable(struct roomlog *base, struct str room)
+{
+    const struct redis_log *log = redis_of(base);
+    (void)room;
+    return redis_reads_up(log->reads) && redis_feed_lane_readable(log->lane);
+}
+
 static bool log_ready(struct roomlog *base)
 {
     return redis_of(base)->state == READY;
@@ -202,6 +209,7 @@ static const struct roomlog_ops log_ops = {.append = log_append,
                                            .cancel_state = log_cancel_state,
                                            .follow = log_follow,
                                            .unfollow = log_unfollow,
+                                           .readable = log_readable,
                                            .ready = log_ready,
                                            .close = log_close};
 

@@ -167,8 +167,10 @@ START_TEST(ready_can_be_denied)
     ck_assert(roomlog_ready(the_log));
     faulty_roomlog_set_ready(the_log, false);
     ck_assert(!roomlog_ready(the_log));
+    ck_assert(!roomlog_readable(the_log, ROOM));
     faulty_roomlog_set_ready(the_log, true);
     ck_assert(roomlog_ready(the_log));
+    ck_assert(roomlog_readable(the_log, ROOM));
 }
 END_TEST
 

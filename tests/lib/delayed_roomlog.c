@@ -256,6 +256,11 @@ static void delayed_cancel_state(struct roomlog *log, struct roomlog_state *stat
     of(log)->inner->ops->cancel_state(of(log)->inner, state);
 }
 
+static bool delayed_readable(struct roomlog *log, struct str room)
+{
+    return roomlog_readable(of(log)->inner, room);
+}
+
 static bool delayed_ready(struct roomlog *log)
 {
     return roomlog_ready(of(log)->inner);
@@ -276,6 +281,7 @@ static const struct roomlog_ops OPS = {
     .cancel_state = delayed_cancel_state,
     .follow = delayed_follow,
     .unfollow = delayed_unfollow,
+    .readable = delayed_readable,
     .ready = delayed_ready,
     .close = delayed_close,
 };

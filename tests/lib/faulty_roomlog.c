@@ -235,6 +235,12 @@ static void faulty_unfollow(struct roomlog *log, struct roomlog_follower *follow
     roomlog_unfollow(f->inner, follower);
 }
 
+static bool faulty_readable(struct roomlog *log, struct str room)
+{
+    struct faulty *f = faulty_of(log);
+    return !f->unready && roomlog_readable(f->inner, room);
+}
+
 static bool faulty_ready(struct roomlog *log)
 {
     struct faulty *f = faulty_of(log);
@@ -258,6 +264,7 @@ static const struct roomlog_ops OPS = {
     .cancel_state = faulty_cancel_state,
     .follow = faulty_follow,
     .unfollow = faulty_unfollow,
+    .readable = faulty_readable,
     .ready = faulty_ready,
     .close = faulty_close,
 };

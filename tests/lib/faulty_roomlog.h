@@ -35,7 +35,7 @@ unsigned faulty_roomlog_calls(struct roomlog *log);
 /* While held, whoever begins to follow hears nothing, as while a log is away; then the start comes.
  */
 void faulty_roomlog_hold_follows(struct roomlog *log, bool held);
-/* false: roomlog_ready says no, whatever the log behind says. */
+/* false: roomlog_readable and roomlog_ready say no, whatever the log behind says. */
 void faulty_roomlog_set_ready(struct roomlog *log, bool ready);
 
 #endif
