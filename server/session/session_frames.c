@@ -9,7 +9,7 @@
 
 enum {
     RETRY_MS = 1000,     /* what a reject asks for, and half as much again at random */
-    RETRY_FULL_MS = 5000 /* the same where the log is full */
+    RETRY_LONG_MS = 5000 /* the same where somebody has to do something about it */
 };
 
 /* --- answers -------------------------------------------------------------------------------- */
@@ -59,7 +59,12 @@ static void reject_error(struct session *s, enum frame_op op, struct str room, s
     case RD_EFULL:
     case RD_ESTATEFULL:
         reject.code = CODE_LOG_FULL;
-        reject.retry_after_ms = retry_ms(s, RETRY_FULL_MS);
+        reject.retry_after_ms = retry_ms(s, RETRY_LONG_MS);
+        break;
+    case RD_EDENIED:
+        /* Somebody changed our rights, and may change them back: nobody has to reload a page. */
+        reject.code = CODE_UNAVAILABLE;
+        reject.retry_after_ms = retry_ms(s, RETRY_LONG_MS);
         break;
     case RD_ETOOBIG:
         reject.code = CODE_TOO_BIG;

@@ -11,7 +11,7 @@ enum {
     VISITORS = 4,
     PAGE = 10,
     RETRY_MS = 1000, /* as in session.c */
-    RETRY_FULL_MS = 5000,
+    RETRY_LONG_MS = 5000,
     DRAIN_SLICE = 256
 };
 
@@ -390,11 +390,11 @@ static const struct {
     [RD_EUNAVAIL] = {503, RETRY_MS},
     [RD_EUNKNOWN] = {0, -1},
     [RD_ETIMEDOUT] = {503, RETRY_MS},
-    [RD_EFULL] = {507, RETRY_FULL_MS},
-    [RD_ESTATEFULL] = {507, RETRY_FULL_MS},
+    [RD_EFULL] = {507, RETRY_LONG_MS},
+    [RD_ESTATEFULL] = {507, RETRY_LONG_MS},
     [RD_EREADONLY] = {503, RETRY_MS},
     [RD_EWRONGTYPE] = {500, -1},
-    [RD_EDENIED] = {500, -1},
+    [RD_EDENIED] = {503, RETRY_LONG_MS},
     [RD_ELOG] = {500, -1},
     [RD_ESYS] = {500, -1},
 };
