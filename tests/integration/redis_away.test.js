@@ -78,7 +78,7 @@ test("without Redis at first it says so, keeps its sockets, and works later", as
   const visitor = new Visitor(roomd.wsUrl, ["lobby"]);
   const publisher = new Publisher(roomd.wsUrl, "lobby");
   const acked = publisher.publish(2);
-  await until("it was refused", () => publisher.rejected > 0);
+  await until("it was refused", () => publisher.rejects.length > 0);
   const redis = await startRedis({ dir });
   const { id } = await acked;
   await visitor.reaches("lobby", id);

@@ -7,30 +7,28 @@
  *   const forget = whenOver(() => child.kill("SIGKILL"));   // in a library
  *   forget();                                               // it has ended by itself
  *
- * What was begun before the test (in `before`) is left alone. Tests of one process follow one
- * another.
+ * What was begun outside of a test (in `before`) is left alone. Tests of one process may run beside
+ * one another: each has its own leftovers.
  */
+import { AsyncLocalStorage } from "node:async_hooks";
 import { test } from "node:test";
 
-const leftovers = new Set();
+const ofThisTest = new AsyncLocalStorage();
 
 export function whenOver(clear) {
-  leftovers.add(clear);
-  return () => leftovers.delete(clear);
+  const leftovers = ofThisTest.getStore();
+  leftovers?.add(clear);
+  return () => leftovers?.delete(clear);
 }
 
 /* node:test's `test` with a time limit. */
 export function tidyTest(timeoutMs) {
   return (name, run) =>
     test(name, { timeout: timeoutMs }, (t) => {
-      const earlier = new Set(leftovers);
+      const leftovers = new Set();
       t.after(() => {
-        for (const clear of leftovers) {
-          if (earlier.has(clear)) continue;
-          leftovers.delete(clear);
-          clear();
-        }
+        for (const clear of leftovers) clear();
       });
-      return run(t);
+      return ofThisTest.run(leftovers, () => run(t));
     });
 }

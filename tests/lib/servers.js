@@ -70,19 +70,26 @@ export function freePort() {
 }
 
 /* A Redis without persistence on a unix socket in `dir`. Starting a second one in the same `dir`
- * after the first was stopped gives an empty one at the same address.
+ * after the first was stopped gives an empty one at the same address. `loaded` false: this returns
+ * while it may still be loading its data. `inside`: words before the command that starts it, like
+ * those that enter a network namespace; the command's process must become Redis.
  *
  *   cli(...args)      runs redis-cli; its output, or an error if the command failed
  *   pipe(commands)    runs [["XADD", ...], ...] in one go; an error if any of them failed
  *   log(room)         all entries of a room, oldest first: [{ id, type, data, ref, ... }, ...] */
-export async function startRedis({ dir = tmpDir(), args = [] } = {}) {
+export async function startRedis(options = {}) {
+  const { dir = tmpDir(), args = [], loaded = true, inside = [] } = options;
   const socketPath = join(dir, "redis.sock");
-  const child = run(redisProgram, [
-    ...["--port", "0", "--unixsocket", socketPath, "--dir", dir],
+  const [binary, ...words] = [
+    ...[...inside, redisProgram, "--port", "0", "--unixsocket", socketPath, "--dir", dir],
     ...["--save", "", "--appendonly", "no", "--daemonize", "no", ...args],
-  ]);
-  const cli = (...words) => redisCli(socketPath, ["-e", ...words]);
-  await child.ready("answers PING", async () => (await cli("PING")) === "PONG");
+  ];
+  const child = run(binary, words);
+  const cli = (...command) => redisCli(socketPath, ["-e", ...command]);
+  await child.ready("answers PING", async () => {
+    if (loaded) return (await cli("PING")) === "PONG";
+    return /PONG|LOADING/.test(await cli("PING").catch(({ message }) => message));
+  });
   return {
     pid: child.pid,
     socketPath,
@@ -202,7 +209,8 @@ function logEntry([id, words]) {
   return entry;
 }
 
-function resp(words) {
+/* A command in the protocol of Redis. */
+export function resp(words) {
   const parts = words.map(String).map((word) => `$${Buffer.byteLength(word)}\r\n${word}\r\n`);
   return `*${words.length}\r\n${parts.join("")}`;
 }

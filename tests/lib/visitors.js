@@ -89,7 +89,8 @@ export class Follower {
   #onJoined(frame) {
     this.#must(this.state === "asked", "joined, but nobody asked", frame);
     if (frame.from === null) {
-      this.#must(this.cursor === null, "a fresh start instead of the cursor", frame);
+      const nothing = this.cursor === null || this.cursor === "0-0";
+      this.#must(nothing, "a fresh start instead of the cursor", frame);
       this.#startFresh();
     } else if (frame.from !== this.cursor) {
       this.#must(this.resyncs.length > 0, "another cursor is honoured", frame);
@@ -320,13 +321,17 @@ export class Publisher {
   #wanted = true;
   #doomed = false;
   sent = 0; /* frames, those sent again among them */
-  rejected = 0;
+  answers = []; /* every `ack` and `reject` */
 
   constructor(url, room) {
     this.#url = url;
     this.#room = room;
     whenOver(() => this.close());
     this.#connect();
+  }
+
+  get rejects() {
+    return this.answers.filter((answer) => answer.op === "reject");
   }
 
   get underWay() {
@@ -392,6 +397,7 @@ export class Publisher {
   }
 
   #take(frame) {
+    if (frame.op === "ack" || frame.op === "reject") this.answers.push(frame);
     const entry = this.#waiting.get(frame.ref);
     if (!entry) return;
     if (frame.op === "ack") {
@@ -399,7 +405,6 @@ export class Publisher {
       this.#waiting.delete(frame.ref);
       entry.done(frame);
     } else if (frame.op === "reject" && frame.retry_after_ms !== undefined) {
-      this.rejected++;
       clearTimeout(entry.timer);
       entry.timer = setTimeout(() => this.#send(entry), frame.retry_after_ms);
     } else if (frame.op === "reject") {
