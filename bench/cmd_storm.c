@@ -13,6 +13,9 @@
 static const double PATIENCE_SECONDS = 10;
 static const double AFTER_SECONDS = 0.5;
 
+/* Cut without looking at the other sockets: closing takes the tool's time, too. */
+enum { CUT_SLICE = 200 };
+
 /* What server and Redis have counted at one moment. */
 struct counts {
     bool pages_known;
@@ -23,7 +26,8 @@ struct counts {
 struct storm {
     struct run run;
     struct redis_link *redis; /* NULL: not asked */
-    struct hist before;       /* latency of the others until the storm, */
+    struct hist before;       /* latency of the others until the first is cut, */
+    struct hist away;         /* then until they come back, */
     struct hist during;       /* and from its beginning until a little after its end */
     struct counts from, to;
     uint64_t live_ns; /* when the last was live again */
@@ -70,6 +74,14 @@ static bool publisher_done(const struct run *run)
     return publisher_is_done(&run->pub);
 }
 
+/* Gives back the others' latency since the last time. */
+static struct hist take_latency(struct storm *storm)
+{
+    struct hist latency = storm->run.fleet.latency;
+    memset(&storm->run.fleet.latency, 0, sizeof(storm->run.fleet.latency));
+    return latency;
+}
+
 /* The whole crowd goes, and misses the entries that are published meanwhile: all of them all, or,
  * with distinct cursors, each part of it one less than the part before. */
 static void send_away(struct storm *storm)
@@ -80,8 +92,11 @@ static void send_away(struct storm *storm)
     fleet_hold(&run->fleet, true);
     for (unsigned i = 0; i < o->entries; i++) {
         uint64_t upto = o->distinct ? (uint64_t)o->sockets * (i + 1) / o->entries : o->sockets;
-        for (; gone < upto; gone++)
+        for (; gone < upto; gone++) {
             fleet_cut(&run->fleet, gone);
+            if (gone % CUT_SLICE == CUT_SLICE - 1)
+                (void)run_wait(run, never, 0);
+        }
         publisher_put(&run->pub, 0);
         if (!run_wait(run, crowd_acked, PATIENCE_SECONDS))
             die(DIE_RUN, "a publish had no answer");
@@ -95,15 +110,14 @@ static void come_back(struct storm *storm)
 {
     struct run *run = &storm->run;
     storm->from = count(storm);
-    storm->before = run->fleet.latency;
-    memset(&run->fleet.latency, 0, sizeof(run->fleet.latency));
+    storm->away = take_latency(storm);
     fleet_hold(&run->fleet, false);
     if (!run_wait_while_moving(run, is_back, PATIENCE_SECONDS))
         die(DIE_RUN, "only %u of %u came back live; %s", run->fleet.live, run->fleet.plan.sockets,
             run->fleet.why[0] != '\0' ? run->fleet.why : "the others had no answer");
     storm->live_ns = clock_now_ns();
     (void)run_wait(run, never, AFTER_SECONDS);
-    storm->during = run->fleet.latency;
+    storm->during = take_latency(storm);
     storm->to = count(storm);
 }
 
@@ -137,6 +151,7 @@ static void report_storm(struct report *report, const struct storm *storm)
         report_count(report, "xranges_of_replays", xranges > feed ? xranges - feed : 0);
     }
     report_hist(report, "others_before_us", &storm->before);
+    report_hist(report, "others_while_away_us", &storm->away);
     report_hist(report, "others_during_us", &storm->during);
     report_group_end(report);
 }
@@ -181,6 +196,7 @@ int cmd_storm(const struct options *options)
                                                             .seconds = options->seconds,
                                                             .first_room = 1});
     (void)run_wait(run, never, options->seconds / 3);
+    storm->before = take_latency(storm);
     send_away(storm);
     struct run_usage before = run_usage_now(run);
     come_back(storm);
