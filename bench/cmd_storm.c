@@ -61,6 +61,11 @@ static bool crowd_acked(const struct run *run)
     return room->acked == room->sent;
 }
 
+static bool crowd_has_it(const struct run *run)
+{
+    return crowd_acked(run) && fleet_is_complete(&run->fleet);
+}
+
 static bool is_back(const struct run *run)
 {
     struct storm *storm = (struct storm *)run; /* run is its first field */
@@ -72,6 +77,14 @@ static bool is_back(const struct run *run)
 static bool publisher_done(const struct run *run)
 {
     return publisher_is_done(&run->pub);
+}
+
+/* Where nothing was ever said, everybody's cursor is 0-0, which few rooms that are full know. */
+static void say_something(struct run *run)
+{
+    publisher_put(&run->pub, 0);
+    if (!run_wait_while_moving(run, crowd_has_it, PATIENCE_SECONDS))
+        die(DIE_RUN, "the crowd didn't get its first entry");
 }
 
 /* Gives back the others' latency since the last time. */
@@ -190,6 +203,7 @@ int cmd_storm(const struct options *options)
                                               .cursor = "$",
                                               .join_at_open = true});
     run_require_live(run);
+    say_something(run);
     if (options->rate > 0 && options->others > 0)
         publisher_start(&run->pub, &(struct publisher_plan){.rate = options->rate,
                                                             .burst = options->burst,
