@@ -37,6 +37,7 @@ struct config {
     uint64_t max_connections;
 
     char *redis;
+    char *redis_tls_ca, *redis_tls_cert, *redis_tls_key, *redis_tls_name;
     uint64_t redis_live; /* enum config_live */
     uint64_t redis_poll_interval;
     char *redis_prefix;

@@ -58,6 +58,13 @@ const struct config_option config_options[] = {
     A_TEXT("redis", redis, NULL, "URL",
            "keep the rooms in this Redis: redis://[user:password@]host[:port][/db] or "
            "unix:///path[?db=N]; without it they live in the process, and end with it"),
+    A_TEXT("redis-tls-ca", redis_tls_ca, NULL, "FILE",
+           "with rediss://: whom to trust (PEM), instead of the system's certificates"),
+    A_TEXT("redis-tls-cert", redis_tls_cert, NULL, "FILE",
+           "with rediss://: our own certificate and its chain (PEM), where Redis wants one"),
+    A_TEXT("redis-tls-key", redis_tls_key, NULL, "FILE", "its key (PEM, without a passphrase)"),
+    A_TEXT("redis-tls-name", redis_tls_name, NULL, "NAME",
+           "with rediss://: the name in Redis' certificate, where it isn't the host's"),
     A_CHOICE(
         "redis-live", redis_live, "auto", "auto|tracking|poll",
         "how roomd hears of new entries: client tracking, or reading each room again and again"),

@@ -97,8 +97,17 @@ static bool parse_addresses(struct house *h)
     return true;
 }
 
+static struct roomlog_redis_tls redis_tls(const struct config *c)
+{
+    return (struct roomlog_redis_tls){.ca_file = c->redis_tls_ca,
+                                      .cert_file = c->redis_tls_cert,
+                                      .key_file = c->redis_tls_key,
+                                      .name = c->redis_tls_name};
+}
+
 static bool check_redis(const struct house *h)
 {
+    struct roomlog_redis_tls tls = redis_tls(&h->config);
     char reason[REASON_MAX];
     const char *option = NULL;
     if (h->config.redis == NULL)
@@ -107,6 +116,8 @@ static bool check_redis(const struct house *h)
         option = "redis";
     else if (!roomlog_redis_prefix_valid(h->config.redis_prefix, reason, sizeof(reason)))
         option = "redis-prefix";
+    else if (!roomlog_redis_tls_valid(h->config.redis, &tls, reason, sizeof(reason)))
+        option = "redis-tls";
     if (option == NULL)
         return true;
     logger_error("bad configuration", KV_TEXT("option", option), KV_TEXT("reason", reason));
@@ -179,6 +190,7 @@ static void create_log(struct house *h)
     }
     struct roomlog_redis_config config = {
         .url = c->redis,
+        .tls = redis_tls(c),
         .prefix = c->redis_prefix,
         .live = c->redis_live == CONFIG_LIVE_POLL       ? ROOMLOG_REDIS_POLL
                 : c->redis_live == CONFIG_LIVE_TRACKING ? ROOMLOG_REDIS_TRACKING

@@ -23,14 +23,18 @@ enum {
     READ_A_TURN = 256 * 1024 /* bytes: what else the loop has to do must not wait long */
 };
 
-enum state { WAITING, DIALING, GREETING, UP, LOST, CLOSING, STATES };
+enum state { WAITING, DIALING, SECURING, GREETING, UP, LOST, CLOSING, STATES };
 
 /* moves[from] has a bit for each state that may follow. */
 #define TO(state) (1u << (state))
 static const unsigned moves[STATES] = {
-    [WAITING] = TO(DIALING) | TO(CLOSING),        [DIALING] = TO(GREETING) | TO(LOST) | TO(CLOSING),
-    [GREETING] = TO(UP) | TO(LOST) | TO(CLOSING), [UP] = TO(LOST) | TO(CLOSING),
-    [LOST] = TO(WAITING) | TO(CLOSING),           [CLOSING] = 0,
+    [WAITING] = TO(DIALING) | TO(CLOSING),
+    [DIALING] = TO(SECURING) | TO(GREETING) | TO(LOST) | TO(CLOSING),
+    [SECURING] = TO(GREETING) | TO(LOST) | TO(CLOSING),
+    [GREETING] = TO(UP) | TO(LOST) | TO(CLOSING),
+    [UP] = TO(LOST) | TO(CLOSING),
+    [LOST] = TO(WAITING) | TO(CLOSING),
+    [CLOSING] = 0,
 };
 #undef TO
 
@@ -45,7 +49,7 @@ struct redis_conn {
 
     enum state state;
     struct redis_dial *dial;
-    struct redis_wire wire; /* has a socket in GREETING and UP, and after them until settled */
+    struct redis_wire wire; /* has a socket from SECURING to UP, and after them until settled */
     struct loop_watch watch;
 
     enum greeting greeting;
@@ -55,9 +59,10 @@ struct redis_conn {
     uint64_t asked, answered; /* single commands on this connection */
     uint64_t suspect;         /* answered + 1 when the oldest was found overdue; 0: it wasn't */
 
-    struct loop_timer pause_or_connect; /* WAITING; DIALING and GREETING */
+    struct loop_timer pause_or_connect; /* WAITING; DIALING to GREETING */
     struct loop_timer watchdog; /* while something was sent and not answered, or soon after */
     struct loop_task flush;
+    struct loop_task read_on; /* what no event will tell of */
     struct loop_task settle;
 
     unsigned failures; /* in a row */
@@ -85,6 +90,7 @@ static void let_go(struct redis_conn *conn)
     loop_timer_stop(conn->loop, &conn->pause_or_connect);
     loop_timer_stop(conn->loop, &conn->watchdog);
     loop_cancel(&conn->flush);
+    loop_cancel(&conn->read_on);
     loop_defer(conn->loop, &conn->settle, settle, conn);
 }
 
@@ -128,8 +134,9 @@ static void on_watchdog(void *arg)
 
 /* --- out ------------------------------------------------------------------------------------ */
 
-static void watch_for(struct redis_conn *conn, unsigned events)
+static void watch(struct redis_conn *conn)
 {
+    unsigned events = redis_wire_events(&conn->wire);
     if (conn->watch.events != events)
         loop_watch_start(conn->loop, &conn->watch, conn->wire.fd, events, on_ready, conn);
 }
@@ -139,9 +146,8 @@ static void read_some(struct redis_conn *conn);
 static void flush(void *arg)
 {
     struct redis_conn *conn = arg;
-    enum redis_wire_end end = redis_wire_write(&conn->wire);
-    if (end != REDIS_WIRE_LOST) {
-        watch_for(conn, end == REDIS_WIRE_DONE ? LOOP_READ : LOOP_READ | LOOP_WRITE);
+    if (redis_wire_write(&conn->wire) != REDIS_WIRE_LOST) {
+        watch(conn);
         return;
     }
     /* Redis may have said why it hung up. */
@@ -178,7 +184,7 @@ static void send_now(struct redis_conn *conn, struct redis_command *command,
     if (!loop_timer_running(&conn->watchdog))
         loop_timer_start(conn->loop, &conn->watchdog, conn->config.command_ms, on_watchdog, conn);
     /* Together with whatever else this turn sends; while the socket is full, on_ready does it. */
-    if ((conn->watch.events & LOOP_WRITE) == 0)
+    if (!redis_wire_full(&conn->wire))
         loop_defer(conn->loop, &conn->flush, flush, conn);
 }
 
@@ -243,6 +249,8 @@ static void answer_all(struct redis_conn *conn)
     metrics_add(conn->metrics, M_LOG_OVERSIZE, conn->wire.passed_over - passed_over);
 }
 
+static void read_on(void *arg);
+
 static void read_some(struct redis_conn *conn)
 {
     size_t budget = READ_A_TURN;
@@ -256,6 +264,16 @@ static void read_some(struct redis_conn *conn)
         if (end == REDIS_WIRE_DONE)
             return;
     }
+    if (has_wire(conn) && redis_wire_holds(&conn->wire))
+        loop_defer(conn->loop, &conn->read_on, read_on, conn);
+}
+
+static void read_on(void *arg)
+{
+    struct redis_conn *conn = arg;
+    read_some(conn);
+    if (has_wire(conn))
+        watch(conn);
 }
 
 /* --- greeting ------------------------------------------------------------------------------- */
@@ -365,6 +383,25 @@ static void set_options(struct redis_conn *conn, struct redisContext *context)
     (void)redisEnableKeepAlive(context);
 }
 
+static void begin_greeting(struct redis_conn *conn)
+{
+    move(conn, GREETING);
+    watch(conn);
+    greet_next(conn);
+}
+
+/* Goes on with the handshake. */
+static void secure(struct redis_conn *conn)
+{
+    enum redis_wire_end end = redis_wire_handshake(&conn->wire);
+    if (end == REDIS_WIRE_LOST)
+        lose(conn, conn->wire.reason);
+    else if (end == REDIS_WIRE_MORE)
+        watch(conn);
+    else
+        begin_greeting(conn);
+}
+
 static void on_dialed(void *arg, struct redisContext *context, const char *reason)
 {
     struct redis_conn *conn = arg;
@@ -378,16 +415,22 @@ static void on_dialed(void *arg, struct redisContext *context, const char *reaso
     conn->answered = 0;
     conn->suspect = 0;
     conn->greeting = GREET_AUTH;
-    move(conn, GREETING);
-    watch_for(conn, LOOP_READ);
-    greet_next(conn);
+    if (conn->config.url->trust == NULL) {
+        begin_greeting(conn);
+        return;
+    }
+    move(conn, SECURING);
+    redis_wire_secure(&conn->wire, conn->config.url->trust, redis_dial_place(conn->dial)->host);
+    secure(conn);
 }
 
 static void on_late(void *arg)
 {
     struct redis_conn *conn = arg;
     metrics_inc(conn->metrics, M_LOG_TIMEOUTS);
-    lose(conn, "the connection was not made in time");
+    lose(conn, conn->state == SECURING
+                   ? "the TLS handshake was not finished in time: is TLS spoken there?"
+                   : "the connection was not made in time");
 }
 
 static void begin(void *arg)
@@ -401,10 +444,16 @@ static void begin(void *arg)
 static void on_ready(void *arg, unsigned events)
 {
     struct redis_conn *conn = arg;
-    if ((events & LOOP_READ) != 0)
+    if (conn->state == SECURING) {
+        secure(conn);
+        return;
+    }
+    if (redis_wire_may_read(&conn->wire, events))
         read_some(conn);
-    if ((events & LOOP_WRITE) != 0 && conn->watch.events != 0)
+    if (has_wire(conn) && redis_wire_may_write(&conn->wire, events))
         flush(conn);
+    if (has_wire(conn))
+        watch(conn);
 }
 
 /* --- life ----------------------------------------------------------------------------------- */

@@ -5,11 +5,12 @@
  * nobody asked for, and can't be freed inside its callbacks; its replies are trees of allocations.)
  * Everybody else sees a reply only as a struct redis_reply that redis_reply.h can read.
  *
- *      +------------------ the pause is over -----------------+
+ *      +----------------- the pause is over ------------------+
  *      v                                                      |
- *   DIALING --> GREETING --> UP                            WAITING
- *      |           |          |                               ^
- *      +-----------+----------+---> LOST --- on a later turn -+
+ *   DIALING --> (SECURING) --> GREETING --> UP             WAITING
+ *      |             |             |        |                 ^
+ *      +-------------+-------------+--------+--> LOST --------+
+ *                                                  on a later turn
  *                                        (commands finished, `down` told)
  *   from anywhere: redis_conn_close --> CLOSING --> freed, `closed` told
  *

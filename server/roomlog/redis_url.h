@@ -31,9 +31,12 @@ enum {
 
 enum redis_url_kind { REDIS_URL_ONE, REDIS_URL_SENTINEL, REDIS_URL_CLUSTER };
 
+struct redis_tls;
+
 struct redis_url {
     enum redis_url_kind kind;
     bool tls;
+    struct redis_tls *trust;    /* with tls, put there before anything connects; borrowed */
     struct redis_place *places; /* of the one; of sentinels; of some nodes */
     size_t count;               /* at least one */
     char *user, *password;      /* NULL: none; user may be NULL beside a password */

@@ -1,5 +1,6 @@
 #include "roomlog/redis_wire.h"
 
+#include "base/loop.h"
 #include "base/xalloc.h"
 
 #include <assert.h>
@@ -80,6 +81,96 @@ static char *make_room(struct redis_wire_buffer *buffer, size_t len)
     return buffer->p + left;
 }
 
+/* --- the socket ----------------------------------------------------------------------------- */
+
+/* What a call on the socket waits for: an event; 0: nothing, it is done; LOST. */
+enum { LOST = 4 };
+
+static unsigned lost_waits(struct redis_wire *wire, const char *reason)
+{
+    (void)lost(wire, reason);
+    return LOST;
+}
+
+static unsigned tls_waits(struct redis_wire *wire, enum redis_tls_end end)
+{
+    switch (end) {
+    case REDIS_TLS_DONE:
+        return 0;
+    case REDIS_TLS_READ:
+        return LOOP_READ;
+    case REDIS_TLS_WRITE:
+        return LOOP_WRITE;
+    default:
+        return lost_waits(wire, redis_tls_reason(wire->tls));
+    }
+}
+
+/* As much of it as the socket takes at once: *out_len. */
+static unsigned give(struct redis_wire *wire, const char *p, size_t len, size_t *out_len)
+{
+    *out_len = 0;
+    if (wire->tls != NULL)
+        return tls_waits(wire, redis_tls_write(wire->tls, p, len, out_len));
+    ssize_t n;
+    do {
+        n = send(wire->fd, p, len, MSG_NOSIGNAL);
+    } while (n < 0 && errno == EINTR);
+    if (n < 0)
+        return errno == EAGAIN || errno == EWOULDBLOCK ? LOOP_WRITE
+                                                       : lost_waits(wire, strerror(errno));
+    *out_len = (size_t)n;
+    /* Fewer than there were: it is full. */
+    return *out_len < len ? LOOP_WRITE : 0;
+}
+
+/* Up to len bytes: *out_len. LOOP_READ, too, where there were fewer. */
+static unsigned take(struct redis_wire *wire, char *p, size_t len, size_t *out_len)
+{
+    *out_len = 0;
+    if (wire->tls != NULL) {
+        unsigned waits = tls_waits(wire, redis_tls_read(wire->tls, p, len, out_len));
+        return waits == 0 && !redis_tls_holds(wire->tls) ? LOOP_READ : waits;
+    }
+    ssize_t n;
+    do {
+        /* Not recv, which the program defines itself for libwebsockets' sake. */
+        n = read(wire->fd, p, len);
+    } while (n < 0 && errno == EINTR);
+    if (n == 0)
+        return lost_waits(wire, "Redis closed the connection");
+    if (n < 0)
+        return errno == EAGAIN || errno == EWOULDBLOCK ? LOOP_READ
+                                                       : lost_waits(wire, strerror(errno));
+    *out_len = (size_t)n;
+    return *out_len < len ? LOOP_READ : 0;
+}
+
+unsigned redis_wire_events(const struct redis_wire *wire)
+{
+    return wire->read_waits | wire->write_waits;
+}
+
+bool redis_wire_may_read(const struct redis_wire *wire, unsigned events)
+{
+    return (wire->read_waits & events) != 0;
+}
+
+bool redis_wire_may_write(const struct redis_wire *wire, unsigned events)
+{
+    return (wire->write_waits & events) != 0;
+}
+
+bool redis_wire_full(const struct redis_wire *wire)
+{
+    return wire->write_waits != 0;
+}
+
+bool redis_wire_holds(const struct redis_wire *wire)
+{
+    return wire->tls != NULL && redis_tls_holds(wire->tls);
+}
+
 /* --- out ------------------------------------------------------------------------------------ */
 
 /* A kind, a number and a line's end. Returns what is behind them. */
@@ -121,18 +212,15 @@ enum redis_wire_end redis_wire_write(struct redis_wire *wire)
 {
     struct redis_wire_buffer *out = &wire->out;
     while (waiting(out) != 0) {
-        ssize_t n = send(wire->fd, out->p + out->begin, waiting(out), MSG_NOSIGNAL);
-        if (n < 0 && errno == EINTR)
-            continue;
-        if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-            return REDIS_WIRE_MORE;
-        if (n < 0)
-            return lost(wire, strerror(errno));
-        bool all = (size_t)n == waiting(out);
-        drop(out, (size_t)n);
-        if (!all)
+        size_t n = 0;
+        wire->write_waits = give(wire, out->p + out->begin, waiting(out), &n);
+        if (wire->write_waits == LOST)
+            return REDIS_WIRE_LOST;
+        drop(out, n);
+        if (wire->write_waits != 0)
             return REDIS_WIRE_MORE;
     }
+    wire->write_waits = 0;
     return REDIS_WIRE_DONE;
 }
 
@@ -158,20 +246,14 @@ enum redis_wire_end redis_wire_read(struct redis_wire *wire, size_t *budget)
     if (want > *budget)
         want = *budget;
     assert(want != 0);
-    ssize_t n;
-    do {
-        n = read(wire->fd, at, want);
-    } while (n < 0 && errno == EINTR);
-    if (n < 0 && (errno == EAGAIN || errno == EWOULDBLOCK))
-        return REDIS_WIRE_DONE;
-    if (n < 0)
-        return lost(wire, strerror(errno));
-    if (n == 0)
-        return lost(wire, "Redis closed the connection");
-    in->end += (size_t)n;
-    *budget -= (size_t)n;
-    /* Fewer than there was room for: the socket is empty. */
-    return (size_t)n < want ? REDIS_WIRE_DONE : REDIS_WIRE_MORE;
+    size_t n = 0;
+    unsigned waits = take(wire, at, want, &n);
+    if (waits == LOST)
+        return REDIS_WIRE_LOST;
+    in->end += n;
+    *budget -= n;
+    wire->read_waits = waits != 0 ? waits : LOOP_READ;
+    return waits != 0 ? REDIS_WIRE_DONE : REDIS_WIRE_MORE;
 }
 
 enum redis_wire_end redis_wire_next(struct redis_wire *wire, const struct redis_reply **out_reply)
@@ -203,12 +285,28 @@ enum redis_wire_end redis_wire_next(struct redis_wire *wire, const struct redis_
 
 void redis_wire_init(struct redis_wire *wire, int fd)
 {
-    *wire = (struct redis_wire){.fd = fd};
+    *wire = (struct redis_wire){.fd = fd, .read_waits = LOOP_READ};
     redis_scan_init(&wire->scan);
+}
+
+void redis_wire_secure(struct redis_wire *wire, struct redis_tls *tls, const char *host)
+{
+    wire->tls = redis_tls_link_create(tls, wire->fd, host);
+}
+
+enum redis_wire_end redis_wire_handshake(struct redis_wire *wire)
+{
+    unsigned waits = tls_waits(wire, redis_tls_handshake(wire->tls));
+    if (waits == LOST)
+        return REDIS_WIRE_LOST;
+    wire->read_waits = waits != 0 ? waits : LOOP_READ;
+    return waits != 0 ? REDIS_WIRE_MORE : REDIS_WIRE_DONE;
 }
 
 void redis_wire_fini(struct redis_wire *wire)
 {
+    redis_tls_link_destroy(wire->tls);
+    wire->tls = NULL;
     if (wire->fd >= 0)
         (void)close(wire->fd);
     wire->fd = -1;

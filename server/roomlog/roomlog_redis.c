@@ -5,6 +5,7 @@
 #include "roomlog/redis_appends.h"
 #include "roomlog/redis_feed.h"
 #include "roomlog/redis_reads.h"
+#include "roomlog/redis_tls.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -178,6 +179,7 @@ static void on_lane_closed(void *arg)
 {
     struct redis_log *log = arg;
     redis_feed_destroy(log->feed);
+    redis_tls_destroy(log->url.trust);
     redis_url_fini(&log->url);
     free((char *)log->prefix.p);
     free(log);
@@ -224,11 +226,7 @@ bool roomlog_redis_url_valid(const char *url, char *reason, size_t cap)
     if (!redis_url_parse(url, &parsed, reason, cap))
         return false;
     const char *wrong = NULL;
-    if (parsed.tls)
-        wrong =
-            "TLS (rediss://) is not built in: use redis:// or unix:// through a TLS tunnel such "
-            "as stunnel";
-    else if (parsed.kind != REDIS_URL_ONE)
+    if (parsed.kind != REDIS_URL_ONE)
         wrong = "only redis:// and unix:// are built in";
     redis_url_fini(&parsed);
     if (wrong != NULL)
@@ -248,6 +246,37 @@ bool roomlog_redis_prefix_valid(const char *prefix, char *reason, size_t cap)
     return wrong == NULL;
 }
 
+/* Sets *out_tls: owned; NULL where the URL wants none. */
+static bool create_tls(const struct redis_url *url, const struct roomlog_redis_tls *tls,
+                       struct redis_tls **out_tls, char *reason, size_t cap)
+{
+    const struct redis_tls_config config = {.ca_file = tls->ca_file,
+                                            .cert_file = tls->cert_file,
+                                            .key_file = tls->key_file,
+                                            .name = tls->name};
+    *out_tls = NULL;
+    if (url->tls)
+        return (*out_tls = redis_tls_create(&config, reason, cap)) != NULL;
+    if (tls->ca_file == NULL && tls->cert_file == NULL && tls->key_file == NULL &&
+        tls->name == NULL)
+        return true;
+    (void)snprintf(reason, cap, "certificates are of use only where the URL begins with rediss");
+    return false;
+}
+
+bool roomlog_redis_tls_valid(const char *url, const struct roomlog_redis_tls *tls, char *reason,
+                             size_t cap)
+{
+    struct redis_url parsed;
+    struct redis_tls *created;
+    if (!redis_url_parse(url, &parsed, reason, cap))
+        return false;
+    bool valid = create_tls(&parsed, tls, &created, reason, cap);
+    redis_tls_destroy(created);
+    redis_url_fini(&parsed);
+    return valid;
+}
+
 struct roomlog *roomlog_redis_create(struct loop *loop, struct metrics *metrics,
                                      const struct roomlog_redis_config *config)
 {
@@ -257,6 +286,10 @@ struct roomlog *roomlog_redis_create(struct loop *loop, struct metrics *metrics,
         !roomlog_redis_url_valid(config->url, reason, sizeof(reason)) ||
         !redis_url_parse(config->url, &url, reason, sizeof(reason)))
         return NULL;
+    if (!create_tls(&url, &config->tls, &url.trust, reason, sizeof(reason))) {
+        redis_url_fini(&url);
+        return NULL;
+    }
 
     struct redis_log *log = xalloc_zero(sizeof(*log));
     log->log.ops = &log_ops;

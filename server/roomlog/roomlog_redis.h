@@ -14,8 +14,14 @@
 
 enum roomlog_redis_live { ROOMLOG_REDIS_AUTO, ROOMLOG_REDIS_TRACKING, ROOMLOG_REDIS_POLL };
 
+/* For rediss://: each a file's path or a name, NULL where there is none. See redis_tls.h. */
+struct roomlog_redis_tls {
+    const char *ca_file, *cert_file, *key_file, *name;
+};
+
 struct roomlog_redis_config {
-    const char *url;    /* redis://[user:password@]host[:port][/db] or unix:///path[?db=N] */
+    const char *url; /* see redis_url.h */
+    struct roomlog_redis_tls tls;
     const char *prefix; /* of the rooms' keys */
     enum roomlog_redis_live live;
     uint64_t poll_ms;     /* between two reads of each room, where nothing rings */
@@ -38,8 +44,12 @@ bool roomlog_redis_url_valid(const char *url, char *reason, size_t cap);
  * another slot of a cluster than the room. False: as above. */
 bool roomlog_redis_prefix_valid(const char *prefix, char *reason, size_t cap);
 
-/* Returns owned, NULL where the URL or the prefix is invalid; connects in the background, again and
- * again. Keeps loop and metrics; copies config. */
+/* Reads the files. False: as above; among others where they are given and the URL has no TLS. */
+bool roomlog_redis_tls_valid(const char *url, const struct roomlog_redis_tls *tls, char *reason,
+                             size_t cap);
+
+/* Returns owned, NULL where the URL, the prefix or what TLS needs is invalid; connects in the
+ * background, again and again. Keeps loop and metrics; copies config. */
 struct roomlog *roomlog_redis_create(struct loop *loop, struct metrics *metrics,
                                      const struct roomlog_redis_config *config);
 

@@ -67,7 +67,10 @@ THIRD_PARTY = [
     (r"hiredis/.*|hiredis\.h", r"server/roomlog/(redis_.*|roomlog_redis)\.[ch]|bench/redis_link\.c|tests/.*"),
     (r"libwebsockets\.h", r"server/edge/.*"),
     (r"uv\.h", r"server/edge/.*|server/main\.c|tests/.*"),
-    (r"openssl/.*", r"server/session/auth\.c|server/edge/.*"),
+    (
+        r"openssl/.*",
+        r"server/roomlog/redis_tls\.c|server/session/auth\.c|server/edge/.*|tests/lib/certs\.c",
+    ),
     (r"ini\.h", r"server/config(_\w+)?\.c"),
     (r"check\.h", r"tests/.*"),
 ]
