@@ -225,7 +225,13 @@ static void answer(struct redis_conn *conn, const struct redis_reply *reply)
     if (++conn->answered != oldest->sent)
         return; /* one of several sent in one go, and not the last */
     list_remove(&oldest->link);
+    /* No master says that. Whoever asked learns why, and the next attempt looks for another. */
+    bool demoted = redis_reply_is(reply, "READONLY");
     oldest->done(oldest, reply);
+    if (demoted && redis_dial_wants_master(conn->dial)) {
+        redis_dial_no_master(conn->dial);
+        lose(conn, "it is no master any more");
+    }
 }
 
 static bool has_wire(const struct redis_conn *conn)
@@ -292,7 +298,9 @@ static void on_role(struct redis_command *command, const struct redis_reply *rep
         return;
     }
     bool error = redis_reply_error_text(reply, text, sizeof(text));
-    conn->config.finder->wrong(conn->config.finder);
+    /* One that is still loading, or wants a password, may be a master all the same. */
+    if (!error)
+        redis_dial_no_master(conn->dial);
     lose(conn, error ? text : "it is no master");
 }
 
@@ -333,7 +341,7 @@ static void greet_next(struct redis_conn *conn)
         conn->greeting++;
     }
     if (conn->greeting == GREET_ROLE) {
-        if (conn->config.finder->wrong != NULL) {
+        if (redis_dial_wants_master(conn->dial)) {
             const struct str words[] = {STR("ROLE")};
             greet(conn, on_role, &(struct redis_words){words, 1}, 1);
             return;
@@ -424,6 +432,11 @@ static void on_dialed(void *arg, struct redisContext *context, const char *reaso
     secure(conn);
 }
 
+static void on_leave(void *arg, const char *reason)
+{
+    lose(arg, reason);
+}
+
 static void on_late(void *arg)
 {
     struct redis_conn *conn = arg;
@@ -508,7 +521,7 @@ struct redis_conn *redis_conn_open(struct loop *loop, struct metrics *metrics,
     conn->arg = arg;
     conn->state = WAITING;
     redis_wire_init(&conn->wire, -1);
-    conn->dial = redis_dial_create(loop, config->finder, on_dialed, conn);
+    conn->dial = redis_dial_create(loop, config->finder, on_dialed, on_leave, conn);
     list_init(&conn->sent);
     loop_timer_start(loop, &conn->pause_or_connect, 0, begin, conn);
     return conn;

@@ -29,6 +29,7 @@ struct redis_dial {
     struct loop *loop;
     struct redis_finder *finder;
     redis_dial_fn done;
+    redis_dial_leave_fn leave;
     void *arg;
 
     enum state state;
@@ -191,7 +192,6 @@ static void on_found(struct redis_find *find, const struct redis_place *place, c
 void redis_dial_start(struct redis_dial *dial)
 {
     move(dial, FINDING);
-    dial->find.done = on_found;
     const struct redis_place *place = dial->finder->find(dial->finder, &dial->find);
     if (place != NULL)
         found(dial, place);
@@ -199,10 +199,9 @@ void redis_dial_start(struct redis_dial *dial)
 
 void redis_dial_stop(struct redis_dial *dial)
 {
+    dial->finder->cancel(dial->finder, &dial->find);
     if (dial->state == IDLE)
         return;
-    if (dial->state == FINDING)
-        dial->finder->cancel(dial->finder, &dial->find);
     loop_cancel(&dial->report);
     hang_up(dial);
     move(dial, IDLE);
@@ -213,13 +212,33 @@ const struct redis_place *redis_dial_place(const struct redis_dial *dial)
     return &dial->place;
 }
 
+bool redis_dial_wants_master(const struct redis_dial *dial)
+{
+    return dial->finder->no_master != NULL;
+}
+
+void redis_dial_no_master(struct redis_dial *dial)
+{
+    if (redis_dial_wants_master(dial))
+        dial->finder->no_master(dial->finder, &dial->place);
+}
+
+static void on_leave(struct redis_find *find, const char *reason)
+{
+    struct redis_dial *dial = RD_CONTAINER(find, struct redis_dial, find);
+    dial->leave(dial->arg, reason);
+}
+
 struct redis_dial *redis_dial_create(struct loop *loop, struct redis_finder *finder,
-                                     redis_dial_fn done, void *arg)
+                                     redis_dial_fn done, redis_dial_leave_fn leave, void *arg)
 {
     struct redis_dial *dial = xalloc_zero(sizeof(*dial));
     dial->loop = loop;
     dial->finder = finder;
+    dial->find.done = on_found;
+    dial->find.leave = on_leave;
     dial->done = done;
+    dial->leave = leave;
     dial->arg = arg;
     return dial;
 }
