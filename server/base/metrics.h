@@ -64,6 +64,12 @@
     X(M_LOG_OVERSIZE, counter, "log_oversize_total",                                               \
       "answers of the log that were dropped because they were too large")                          \
     X(M_LOG_TIMEOUTS, counter, "log_timeouts_total", "log commands that were given up")            \
+    X(M_LOG_NODES, gauge, "log_nodes", "nodes of a cluster that the log is connected to")          \
+    X(M_LOG_SLOTS, gauge, "log_slots", "slots of a cluster that some node serves")                 \
+    X(M_LOG_NODES_REFUSED, counter, "log_nodes_refused_total",                                     \
+      "nodes of a cluster left out because there were too many")                                   \
+    X(M_LOG_REDIRECTS, counter, "log_redirects_total",                                             \
+      "requests that a node of a cluster sent on to another, or told to try again")                \
     X(M_FEED_READS, counter, "feed_reads_total", "live reads of rooms")                            \
     X(M_FEED_BELLS, counter, "feed_bells_total", "change notices from the log")                    \
     X(M_FEED_HINTS, counter, "feed_hints_total", "entries taken from their announcements")         \

@@ -45,6 +45,8 @@ struct request {
     struct roomlog_publish what;
     struct str key;
     bool sent_twice;
+    bool ahead; /* its slot is still on the way to this Redis */
+    unsigned redirects;
     char bytes[];
 };
 
@@ -206,12 +208,18 @@ static bool request_send(struct request *request, bool reload)
     else
         put_entry(&words, &request->what, STR("MINID"), oldest);
 
-    struct redis_words commands[3];
+    static const struct str asking[] = {{"ASKING", 6}};
+    struct redis_words commands[5];
     size_t count = 0;
     if (reload)
         commands[count++] = (struct redis_words){load, 3};
-    if (newest.len != 0 && oldest.len != 0)
+    if (newest.len != 0 && oldest.len != 0) {
+        if (request->ahead)
+            commands[count++] = (struct redis_words){asking, 1};
         commands[count++] = (struct redis_words){trim, 5};
+    }
+    if (request->ahead)
+        commands[count++] = (struct redis_words){asking, 1};
     commands[count++] = (struct redis_words){words.p, words.count};
     request->command.done = on_answer;
     bool sent = redis_conn_send(appends->conn, &request->command, commands, count);
@@ -219,9 +227,37 @@ static bool request_send(struct request *request, bool reload)
     return sent;
 }
 
+static void on_redirect(struct request *request, const struct redis_redirect *redirect)
+{
+    struct redis_appends *from = request->appends;
+    struct redis_appends *to =
+        from->ops->redirect == NULL ? NULL : from->ops->redirect(from->arg, redirect);
+    if (to != NULL && ++request->redirects <= REDIS_REDIRECTS_MAX) {
+        size_t bytes = text_bytes(&request->what);
+        size_t asked_for = request->append != NULL ? 1 : 0;
+        from->in_flight--;
+        from->bytes -= bytes;
+        from->asked_for -= asked_for;
+        to->in_flight++;
+        to->bytes += bytes;
+        to->asked_for += asked_for;
+        request->appends = to;
+        request->ahead = redirect->kind == REDIS_REDIRECT_ASK;
+        request->sent_twice = false;
+        if (redis_appends_up(to) && request_send(request, false))
+            return;
+    }
+    request_finish(request, RD_EUNAVAIL, STREAM_ID_ZERO, false);
+}
+
 static void on_answer(struct redis_command *command, const struct redis_reply *reply)
 {
     struct request *request = RD_CONTAINER(command, struct request, command);
+    struct redis_redirect redirect;
+    if (reply != NULL && redis_redirect_of(reply, &redirect)) {
+        on_redirect(request, &redirect);
+        return;
+    }
     struct stream_id id = STREAM_ID_ZERO;
     bool duplicate = false;
     if (reply == NULL) {
@@ -347,12 +383,18 @@ enum rd_err redis_appends_add(struct redis_appends *appends, struct str key,
     return RD_OK;
 }
 
-void redis_appends_cancel(struct redis_appends *appends, struct roomlog_append *append)
+void redis_appends_cancel(struct roomlog_append *append)
 {
     struct request *request = append->impl;
+    struct redis_appends *appends = request->appends;
     request->append = NULL;
     append->impl = NULL;
     appends->asked_for--;
+}
+
+bool redis_appends_idle(const struct redis_appends *appends)
+{
+    return appends->asked_for == 0;
 }
 
 bool redis_appends_up(const struct redis_appends *appends)

@@ -17,6 +17,7 @@
 #define ROOMLOG_REDIS_APPENDS_H
 
 #include "roomlog/redis_conn.h"
+#include "roomlog/redis_redirect.h"
 #include "roomlog/roomlog.h"
 
 struct redis_appends;
@@ -33,6 +34,9 @@ struct redis_appends_ops {
     /* Appends are taken from here on; or not any more, or still not. */
     void (*up)(void *arg);
     void (*down)(void *arg, const char *reason);
+    /* Another Redis is to be asked for this. Returns that one's, borrowed, which then has the
+     * request; NULL: there is none. The op may be NULL. */
+    struct redis_appends *(*redirect)(void *arg, const struct redis_redirect *redirect);
     void (*closed)(void *arg);
 };
 
@@ -47,9 +51,11 @@ void redis_appends_close(struct redis_appends *appends);
 RD_MUST_USE enum rd_err redis_appends_add(struct redis_appends *appends, struct str key,
                                           const struct roomlog_publish *what,
                                           struct roomlog_append *append);
-void redis_appends_cancel(struct redis_appends *appends, struct roomlog_append *append);
+void redis_appends_cancel(struct roomlog_append *append);
 
 bool redis_appends_up(const struct redis_appends *appends);
+/* May it be closed? */
+bool redis_appends_idle(const struct redis_appends *appends);
 
 /* Sends somebody else's command over the same connection, ahead of nothing. False: it is down. */
 RD_MUST_USE bool redis_appends_send(struct redis_appends *appends, struct redis_command *command,

@@ -8,6 +8,7 @@ static const char both[] = "return {redis.pcall('XINFO', 'STREAM', KEYS[1]),\n"
 
 static const struct str multi[] = {{"MULTI", 5}};
 static const struct str exec[] = {{"EXEC", 4}};
+static const struct str asking[] = {{"ASKING", 6}};
 
 static void add(struct redis_ask *ask, const struct str *words, size_t count)
 {
@@ -68,4 +69,13 @@ void redis_ask_range(struct redis_ask *ask, enum redis_ask_how how,
     add(ask, ask->info, 3);
     add(ask, ask->range, 6);
     add(ask, exec, 1);
+}
+
+/* ASKING holds for the next command, or for all of a MULTI. */
+void redis_ask_ahead(struct redis_ask *ask)
+{
+    for (size_t i = ask->count; i != 0; i--)
+        ask->commands[i] = ask->commands[i - 1];
+    ask->commands[0] = (struct redis_words){asking, 1};
+    ask->count++;
 }

@@ -29,7 +29,7 @@ struct redis_ask_range {
 /* Ready to be sent: commands, of which there are count. Borrows the key, and points into itself:
  * not to be copied. */
 struct redis_ask {
-    struct redis_words commands[4];
+    struct redis_words commands[5];
     size_t count;
     struct str info[3];
     struct str range[6];
@@ -43,5 +43,9 @@ void redis_ask_range(struct redis_ask *ask, enum redis_ask_how how,
 
 /* XINFO STREAM alone: redis_reply_info. */
 void redis_ask_info(struct redis_ask *ask, struct str key);
+
+/* The same of a node of a cluster that the room's slot is still on its way to. Once for each ask.
+ */
+void redis_ask_ahead(struct redis_ask *ask);
 
 #endif

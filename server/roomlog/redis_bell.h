@@ -68,6 +68,8 @@ struct redis_bell_config {
     void (*health)(void *owner, bool ok, const char *reason);
     /* Sends the probe's write through the connection for appends. False: it is down. */
     bool (*write)(void *owner, struct redis_command *command, const struct redis_words *words);
+    /* Does this Redis hold the key? Of a cluster's node only some will do for a probe. */
+    bool (*holds)(void *owner, struct str key);
 };
 
 /* Returns owned, until redis_bell_close. Keeps loop, metrics and ops. */

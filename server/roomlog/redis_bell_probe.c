@@ -9,7 +9,8 @@ enum {
     PROBE_EVERY_MS = 5000,
     PROBE_AGAIN_MS = 1000, /* after one that failed */
     LISTEN_TICKS = 4,      /* a bell may come this much later than the write's answer, */
-    LISTEN_TICK_MS = 250   /* in steps: if it was us who slept, only one of them is lost */
+    LISTEN_TICK_MS = 250,  /* in steps: if it was us who slept, only one of them is lost */
+    KEY_DRAWS_MAX = 100000 /* of a cluster's 16384 slots */
 };
 
 #define KEY_TTL_MS STR("60000")
@@ -118,9 +119,24 @@ static void on_read(struct redis_command *command, const struct redis_reply *rep
         fail(bell, "the connection for appends is down");
 }
 
+/* A key that this Redis holds, the one that we had if it does. False: none, as it seems. */
+static bool aim(struct redis_bell *bell)
+{
+    for (unsigned i = 0; i < KEY_DRAWS_MAX; i++) {
+        if (bell->config.holds(bell->config.owner, str_from(bell->probe.key)))
+            return true;
+        redis_bell_probe_init(bell);
+    }
+    return false;
+}
+
 static void begin(struct redis_bell *bell)
 {
     struct redis_bell_words words;
+    if (!aim(bell)) {
+        end(bell, PROBE_EVERY_MS); /* no room is here either */
+        return;
+    }
     bell->probe.count++;
     bell->probe.link = bell->links;
     bell->probe.heard = false;

@@ -61,7 +61,9 @@ struct room {
     size_t asked; /* COUNT of the read under way */
     size_t entry_bytes;
     struct redis_command read;
-    struct redis_feed_lane *via; /* of the read under way */
+    struct redis_feed_lane *via;   /* of the read under way */
+    struct redis_feed_lane *ahead; /* another than `lane`, armed there too; or NULL */
+    unsigned redirects;            /* in a row */
 };
 
 /* Rooms to be read once the timer has run. */
@@ -75,7 +77,7 @@ struct redis_feed_lane {
     struct redis_feed *feed;
     struct list link; /* in feed->lanes */
     struct redis_bell *bell;
-    void (*closed)(void *arg);
+    const struct redis_feed_lane_ops *ops;
     void *arg;
 
     struct list rooms; /* the longest ago audited first */
@@ -191,6 +193,8 @@ static void tell_broken(struct room *room, enum verdict why, struct stream_id he
     room->cursor = head;
     room->proofless = false;
     redis_bell_arm(room->lane->bell, room->key);
+    if (room->ahead != NULL)
+        redis_bell_arm(room->ahead->bell, room->key);
     metrics_inc(room->feed->metrics, M_FEED_BREAKS);
     redis_followers_broken(&room->followers, why, head);
 }
@@ -341,6 +345,10 @@ static enum redis_ask_how how_to_ask(const struct room *room)
     return room->by_script ? REDIS_ASK_SCRIPT : REDIS_ASK_MULTI;
 }
 
+static void stay_behind(struct room *room);
+static void on_redirect(struct room *room, struct redis_feed_lane *from,
+                        const struct redis_redirect *redirect);
+
 static void on_answer(struct redis_command *command, const struct redis_reply *reply)
 {
     struct room *room = RD_CONTAINER(command, struct room, read);
@@ -355,7 +363,17 @@ static void on_answer(struct redis_command *command, const struct redis_reply *r
     }
     if (changed)
         soil(room);
+    struct redis_redirect redirect;
+    if (reply != NULL && redis_redirect_of(reply, &redirect)) {
+        on_redirect(room, lane, &redirect);
+        pump(lane);
+        return;
+    }
+    room->redirects = 0;
+    if (lane == room->lane)
+        stay_behind(room);
 
+    struct redis_feed_lane *home = room->lane;
     room->busy = true; /* callbacks may let go of the room */
     if (reply == NULL) {
         /* The connection is gone; `open` reads everything again. */
@@ -369,6 +387,8 @@ static void on_answer(struct redis_command *command, const struct redis_reply *r
     room->busy = false;
     (void)release(room);
     pump(lane);
+    if (home != lane)
+        pump(home);
 }
 
 /* --- asking --------------------------------------------------------------------------------- */
@@ -379,7 +399,8 @@ static size_t count_for(const struct room *room)
     return count > COUNT_MAX ? COUNT_MAX : count == 0 ? 1 : count;
 }
 
-static bool ask(struct room *room, struct redis_feed_lane *lane)
+/* ahead: the room's slot is on its way to this lane, which is not its own yet. */
+static bool ask(struct room *room, struct redis_feed_lane *lane, bool ahead)
 {
     struct redis_ask ask;
     room->asked = count_for(room) + 1;
@@ -392,24 +413,105 @@ static bool ask(struct room *room, struct redis_feed_lane *lane)
                                                   .order = REDIS_REPLY_ASCENDING,
                                                   .from = room->cursor,
                                                   .count = room->asked});
-    return redis_bell_read(lane->bell, &room->read, ask.commands, ask.count);
+    if (ahead)
+        redis_ask_ahead(&ask);
+    if (!redis_bell_read(lane->bell, &room->read, ask.commands, ask.count))
+        return false;
+    list_remove(&room->queue);
+    room->dirty = false;
+    room->reading = true;
+    room->via = lane;
+    lane->reading++;
+    metrics_inc(lane->feed->metrics, M_FEED_READS);
+    return true;
 }
 
 static void pump(struct redis_feed_lane *lane)
 {
     while (lane->reading < READS_MAX && !list_empty(&lane->dirty)) {
         struct room *room = LIST_ITEM(lane->dirty.next, struct room, queue);
-        if (!ask(room, lane))
+        if (!ask(room, lane, false))
             return; /* `open` will pump */
-        list_remove(&room->queue);
-        room->dirty = false;
-        room->reading = true;
-        room->via = lane;
-        lane->reading++;
-        metrics_inc(lane->feed->metrics, M_FEED_READS);
     }
     if (lane->reading == 0)
         redis_bell_idle(lane->bell);
+}
+
+/* --- from lane to lane ---------------------------------------------------------------------- */
+
+static void enter(struct room *room, struct redis_feed_lane *lane)
+{
+    room->lane = lane;
+    lane->count++;
+    list_push_back(&lane->rooms, &room->link);
+    redis_bell_arm(lane->bell, room->key);
+}
+
+static void stay_behind(struct room *room)
+{
+    if (room->ahead != NULL)
+        redis_bell_disarm(room->ahead->bell, room->key);
+    room->ahead = NULL;
+}
+
+static void leave(struct room *room)
+{
+    stay_behind(room);
+    redis_bell_disarm(room->lane->bell, room->key);
+    room->lane->count--;
+    list_remove(&room->link);
+    list_remove(&room->queue);
+    room->dirty = false;
+}
+
+static void pass_to(struct room *room, struct redis_feed_lane *lane)
+{
+    if (room->lane == lane)
+        return;
+    leave(room);
+    enter(room, lane);
+    room->by_script = false;
+    soil(room);
+}
+
+/* Its slot is on the way to that lane, and the room has gone ahead. */
+static void read_ahead(struct room *room, struct redis_feed_lane *lane)
+{
+    if (room->ahead != lane) {
+        stay_behind(room);
+        room->ahead = lane;
+        redis_bell_arm(lane->bell, room->key);
+    }
+    if (!ask(room, lane, true))
+        soil_later(room, &room->feed->later, LATER_MS);
+}
+
+static void on_redirect(struct room *room, struct redis_feed_lane *from,
+                        const struct redis_redirect *redirect)
+{
+    struct redis_feed_lane *to =
+        from->ops->redirect == NULL ? NULL : from->ops->redirect(from->arg, redirect);
+    /* Nodes that don't agree send us round in circles until they do. */
+    if (to == NULL || ++room->redirects > REDIS_REDIRECTS_MAX) {
+        room->redirects = 0;
+        soil_later(room, &room->feed->later, LATER_MS);
+    } else if (redirect->kind == REDIS_REDIRECT_ASK && to != room->lane) {
+        read_ahead(room, to);
+    } else {
+        pass_to(room, to);
+        soil(room);
+        pump(to);
+    }
+}
+
+void redis_feed_route(struct redis_feed *feed,
+                      struct redis_feed_lane *(*lane_of)(void *arg, struct str key), void *arg)
+{
+    size_t at = 0;
+    for (struct room *room; (room = strmap_next(&feed->map, &at)) != NULL;)
+        pass_to(room, lane_of(arg, room->key));
+    list_for_each_safe (it, after, &feed->lanes)
+        pump(LIST_ITEM(it, struct redis_feed_lane, link));
 }
 
 /* --- bells ---------------------------------------------------------------------------------- */
@@ -487,19 +589,6 @@ static bool on_cursor(void *arg, struct str key, struct stream_id *out_id)
 
 /* --- following ------------------------------------------------------------------------------ */
 
-static void enter(struct room *room, struct redis_feed_lane *lane)
-{
-    room->lane = lane;
-    lane->count++;
-    list_push_back(&lane->rooms, &room->link);
-}
-
-static void leave(struct room *room)
-{
-    room->lane->count--;
-    list_remove(&room->link);
-}
-
 static struct room *room_create(struct redis_feed_lane *lane, struct str key)
 {
     struct room *room = xalloc_zero(sizeof(*room));
@@ -512,7 +601,6 @@ static struct room *room_create(struct redis_feed_lane *lane, struct str key)
     redis_followers_init(&room->followers);
     strmap_put(&room->feed->map, room->key, room);
     enter(room, lane);
-    redis_bell_arm(lane->bell, room->key);
     soil(room);
     pump(lane);
     return room;
@@ -536,9 +624,7 @@ void redis_feed_unfollow(struct roomlog_follower *follower)
     if (room->followers.count != 0)
         return;
     loop_cancel(&room->greet);
-    redis_bell_disarm(room->lane->bell, room->key);
     leave(room);
-    list_remove(&room->queue);
     (void)strmap_remove(&room->feed->map, room->key);
     move(room, GONE);
     (void)release(room);
@@ -562,12 +648,12 @@ void redis_feed_learn(struct redis_feed *feed, struct str key, size_t count, siz
 static void on_closed(void *arg)
 {
     struct redis_feed_lane *lane = arg;
-    void (*closed)(void *arg) = lane->closed;
-    void *closed_arg = lane->arg;
+    const struct redis_feed_lane_ops *ops = lane->ops;
+    void *ops_arg = lane->arg;
     assert(lane->reading == 0);
     list_remove(&lane->link);
     free(lane);
-    closed(closed_arg);
+    ops->closed(ops_arg);
 }
 
 static const struct redis_bell_ops bell_ops = {.open = on_open,
@@ -579,11 +665,11 @@ static const struct redis_bell_ops bell_ops = {.open = on_open,
 
 struct redis_feed_lane *redis_feed_lane_open(struct redis_feed *feed,
                                              const struct redis_bell_config *config,
-                                             void (*closed)(void *arg), void *arg)
+                                             const struct redis_feed_lane_ops *ops, void *arg)
 {
     struct redis_feed_lane *lane = xalloc_zero(sizeof(*lane));
     lane->feed = feed;
-    lane->closed = closed;
+    lane->ops = ops;
     lane->arg = arg;
     list_init(&lane->rooms);
     list_init(&lane->dirty);
@@ -596,6 +682,10 @@ struct redis_feed_lane *redis_feed_lane_open(struct redis_feed *feed,
 void redis_feed_lane_close(struct redis_feed_lane *lane)
 {
     assert(lane->count == 0);
+    size_t at = 0;
+    for (struct room *room; (room = strmap_next(&lane->feed->map, &at)) != NULL;)
+        if (room->ahead == lane)
+            stay_behind(room);
     loop_timer_stop(lane->feed->loop, &lane->tick);
     redis_bell_close(lane->bell);
 }

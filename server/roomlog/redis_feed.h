@@ -13,6 +13,10 @@
  * There is one feed, and in it a lane for each Redis that holds rooms: its pair of connections
  * (redis_bell.h), and the rooms that are read through it.
  *
+ * A room may pass to another lane, where its slot of a cluster did; it keeps its cursor and its
+ * followers. While the slot is on its way, a room that has gone ahead is asked for in its own lane,
+ * then read through the other, which so rings for it too.
+ *
  * Always true: a room is in one lane. At most 64 reads are under way through each, of a bounded
  * number of entries that shrinks where a room's entries are large; a room has at most one.
  *
@@ -23,6 +27,7 @@
 #define ROOMLOG_REDIS_FEED_H
 
 #include "roomlog/redis_bell.h"
+#include "roomlog/redis_redirect.h"
 
 struct redis_feed;
 struct redis_feed_lane;
@@ -33,11 +38,20 @@ struct redis_feed *redis_feed_create(struct loop *loop, struct metrics *metrics,
 /* Nobody may follow any more, and no lane be left: asserted. NULL is fine. */
 void redis_feed_destroy(struct redis_feed *feed);
 
-/* Returns owned, until redis_feed_lane_close. config as redis_bell_open's. */
+/* Each runs from the loop. */
+struct redis_feed_lane_ops {
+    /* Whoever is read through this lane says that another is to be asked. Returns that one's lane,
+     * borrowed; NULL: there is none, so the room is read again later. The op may be NULL. */
+    struct redis_feed_lane *(*redirect)(void *arg, const struct redis_redirect *redirect);
+    /* After redis_feed_lane_close, once: nothing is left. */
+    void (*closed)(void *arg);
+};
+
+/* Returns owned, until redis_feed_lane_close. Keeps ops. config as redis_bell_open's. */
 struct redis_feed_lane *redis_feed_lane_open(struct redis_feed *feed,
                                              const struct redis_bell_config *config,
-                                             void (*closed)(void *arg), void *arg);
-/* No room may be in it any more: asserted. As redis_bell_close: closed(arg) comes later, once. */
+                                             const struct redis_feed_lane_ops *ops, void *arg);
+/* No room may be in it any more: asserted. As redis_bell_close. */
 void redis_feed_lane_close(struct redis_feed_lane *lane);
 
 /* As redis_bell_readable. */
@@ -50,6 +64,10 @@ void redis_feed_lane_probe(struct redis_feed_lane *lane);
 void redis_feed_follow(struct redis_feed_lane *lane, struct str key,
                        struct roomlog_follower *follower);
 void redis_feed_unfollow(struct roomlog_follower *follower);
+
+/* Asks for the lane of each room that is followed, and has it read there from where it stands. */
+void redis_feed_route(struct redis_feed *feed,
+                      struct redis_feed_lane *(*lane_of)(void *arg, struct str key), void *arg);
 
 /* About how many bytes an entry of this room takes, from what was last read of it. */
 size_t redis_feed_entry_bytes(const struct redis_feed *feed, struct str key);

@@ -34,6 +34,8 @@ struct request {
     size_t asked; /* COUNT */
     bool fewest;  /* more than one is more than a reply may be */
     enum redis_ask_how how;
+    bool ahead; /* its slot is still on the way to this Redis */
+    unsigned redirects;
     char bytes[];
 };
 
@@ -65,7 +67,10 @@ static bool request_send_state(struct request *request)
 {
     struct redis_state_ask ask;
     redis_state_ask(&ask, request->step, request->key);
-    bool sent = redis_conn_send(request->reads->conn, &request->command, &ask.command, 1);
+    static const struct str asking[] = {{"ASKING", 6}};
+    const struct redis_words both[] = {{asking, 1}, ask.command};
+    unsigned from = request->ahead ? 0 : 1;
+    bool sent = redis_conn_send(request->reads->conn, &request->command, &both[from], 2 - from);
     redis_state_ask_fini(&ask);
     return sent;
 }
@@ -89,6 +94,8 @@ static bool request_send(struct request *request)
                             .order = order_of(read),
                             .from = read->from == ROOMLOG_AFTER ? read->after : STREAM_ID_ZERO,
                             .count = request->asked});
+    if (request->ahead)
+        redis_ask_ahead(&ask);
     return redis_conn_send(request->reads->conn, &request->command, ask.commands, ask.count);
 }
 
@@ -340,10 +347,46 @@ static void ask_for_one(struct request *request)
     ask_again(request, request->how);
 }
 
+static void request_unavailable(struct request *request)
+{
+    if (request->state != NULL)
+        request_finish_state(request, RD_EUNAVAIL, NULL);
+    else
+        request_finish(request, RD_EUNAVAIL, NULL);
+}
+
+/* Somebody asks for it. */
+static bool wanted(const struct request *request)
+{
+    return request->read != NULL || request->state != NULL;
+}
+
+static void on_redirect(struct request *request, const struct redis_redirect *redirect)
+{
+    struct redis_reads *from = request->reads;
+    struct redis_reads *to =
+        from->ops->redirect == NULL ? NULL : from->ops->redirect(from->arg, redirect);
+    if (to == NULL || ++request->redirects > REDIS_REDIRECTS_MAX) {
+        request_unavailable(request);
+        return;
+    }
+    from->in_flight--;
+    from->asked_for--;
+    to->in_flight++;
+    to->asked_for++;
+    request->reads = to;
+    request->ahead = redirect->kind == REDIS_REDIRECT_ASK;
+    if (!request_send(request))
+        request_unavailable(request);
+}
+
 static void on_answer(struct redis_command *command, const struct redis_reply *reply)
 {
     struct request *request = RD_CONTAINER(command, struct request, command);
-    if (request->state != NULL && reply == NULL)
+    struct redis_redirect redirect;
+    if (reply != NULL && wanted(request) && redis_redirect_of(reply, &redirect))
+        on_redirect(request, &redirect);
+    else if (request->state != NULL && reply == NULL)
         request_finish_state(request, RD_EUNAVAIL, NULL);
     else if (request->state != NULL)
         on_state(request, reply);
@@ -469,20 +512,27 @@ enum rd_err redis_reads_state(struct redis_reads *reads, struct str key,
     return request_start(request, &state->impl);
 }
 
-void redis_reads_cancel_state(struct redis_reads *reads, struct roomlog_state *state)
+void redis_reads_cancel_state(struct roomlog_state *state)
 {
     struct request *request = state->impl;
+    struct redis_reads *reads = request->reads;
     request->state = NULL;
     state->impl = NULL;
     reads->asked_for--;
 }
 
-void redis_reads_cancel(struct redis_reads *reads, struct roomlog_read *read)
+void redis_reads_cancel(struct roomlog_read *read)
 {
     struct request *request = read->impl;
+    struct redis_reads *reads = request->reads;
     request->read = NULL;
     read->impl = NULL;
     reads->asked_for--;
+}
+
+bool redis_reads_idle(const struct redis_reads *reads)
+{
+    return reads->asked_for == 0;
 }
 
 bool redis_reads_up(const struct redis_reads *reads)

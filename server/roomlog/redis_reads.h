@@ -20,6 +20,7 @@
 
 #include "roomlog/redis_conn.h"
 #include "roomlog/redis_feed.h"
+#include "roomlog/redis_redirect.h"
 #include "roomlog/redis_state.h"
 #include "roomlog/roomlog.h"
 
@@ -37,6 +38,9 @@ struct redis_reads_config {
 struct redis_reads_ops {
     void (*up)(void *arg);
     void (*down)(void *arg, const char *reason);
+    /* Another Redis is to be asked for this. Returns that one's, borrowed, which then has the
+     * request; NULL: there is none. The op may be NULL. */
+    struct redis_reads *(*redirect)(void *arg, const struct redis_redirect *redirect);
     void (*closed)(void *arg);
 };
 
@@ -52,13 +56,15 @@ void redis_reads_close(struct redis_reads *reads);
 /* As roomlog_read; key is the room's in Redis. */
 RD_MUST_USE enum rd_err redis_reads_add(struct redis_reads *reads, struct str key,
                                         struct roomlog_read *read);
-void redis_reads_cancel(struct redis_reads *reads, struct roomlog_read *read);
+void redis_reads_cancel(struct roomlog_read *read);
 
 /* As roomlog_state. */
 RD_MUST_USE enum rd_err redis_reads_state(struct redis_reads *reads, struct str key,
                                           struct roomlog_state *state);
-void redis_reads_cancel_state(struct redis_reads *reads, struct roomlog_state *state);
+void redis_reads_cancel_state(struct roomlog_state *state);
 
 bool redis_reads_up(const struct redis_reads *reads);
+/* May it be closed? */
+bool redis_reads_idle(const struct redis_reads *reads);
 
 #endif

@@ -288,8 +288,10 @@ struct redis_sentinel *redis_sentinel_open(struct loop *loop, struct metrics *me
     struct redis_sentinel *sentinel = xalloc_zero(sizeof(*sentinel));
     sentinel->loop = loop;
     sentinel->url = url;
-    sentinel->login = (struct redis_url){
-        .tls = url->tls, .user = url->sentinel_user, .password = url->sentinel_password};
+    sentinel->login = (struct redis_url){.tls = url->tls,
+                                         .trust = url->trust,
+                                         .user = url->sentinel_user,
+                                         .password = url->sentinel_password};
     sentinel->finder =
         (struct redis_finder){.find = find, .cancel = cancel, .no_master = no_master};
     list_init(&sentinel->asked);

@@ -2,9 +2,8 @@
 
 #include "base/logger.h"
 #include "base/xalloc.h"
-#include "roomlog/redis_appends.h"
-#include "roomlog/redis_feed.h"
-#include "roomlog/redis_reads.h"
+#include "roomlog/redis_cluster.h"
+#include "roomlog/redis_sentinel.h"
 #include "roomlog/redis_tls.h"
 
 #include <assert.h>
@@ -20,17 +19,15 @@ struct redis_log {
     struct roomlog log;
     struct metrics *metrics;
     struct redis_url url;
-    struct redis_finder_fixed finder;
     char address[ADDRESS_MAX]; /* for people */
     struct str prefix;         /* owned */
 
-    struct redis_appends *appends;
-    struct redis_reads *reads;
     struct redis_feed *feed;
-    struct redis_feed_lane *lane;
-    unsigned open; /* of appends and reads, not yet closed */
+    struct redis_node *node; /* one of these; the other is NULL */
+    struct redis_cluster *cluster;
+    struct redis_finder_fixed fixed; /* where the node is; or else */
+    struct redis_sentinel *sentinel; /* who knows that */
     bool closing;
-    bool healthy; /* the feed's last word */
     enum state state;
 };
 
@@ -49,13 +46,16 @@ static struct str key_of(const struct redis_log *log, struct str room, char dst[
     return (struct str){dst, log->prefix.len + room.len};
 }
 
+/* Who has it. */
+static struct redis_node *node_of(const struct redis_log *log, struct str key)
+{
+    return log->node != NULL ? log->node : redis_cluster_node(log->cluster, key);
+}
+
 /* --- ready or not --------------------------------------------------------------------------- */
 
 static void came(struct redis_log *log)
 {
-    if (log->closing || log->state == READY || !log->healthy || !redis_appends_up(log->appends) ||
-        !redis_reads_up(log->reads))
-        return;
     if (log->state == AWAY)
         logger_info("redis is back", KV_TEXT("address", log->address));
     else
@@ -66,47 +66,21 @@ static void came(struct redis_log *log)
 
 static void went(struct redis_log *log, const char *reason)
 {
-    if (log->closing || log->state == AWAY)
-        return;
     logger_warn("redis is not reachable", KV_TEXT("address", log->address),
                 KV_TEXT("reason", reason));
     log->state = AWAY;
     metrics_set(log->metrics, M_LOG_READY, 0);
 }
 
-static void on_appends_up(void *arg)
+static void on_told(void *arg, bool ready, const char *reason)
 {
     struct redis_log *log = arg;
     if (log->closing)
         return;
-    redis_feed_lane_probe(log->lane);
-    came(log);
-}
-
-static void on_reads_up(void *arg)
-{
-    came(arg);
-}
-
-static void on_down(void *arg, const char *reason)
-{
-    went(arg, reason);
-}
-
-static void on_health(void *arg, bool ok, const char *reason)
-{
-    struct redis_log *log = arg;
-    log->healthy = ok;
-    if (ok)
+    if (ready)
         came(log);
     else
         went(log, reason);
-}
-
-static bool on_write(void *arg, struct redis_command *command, const struct redis_words *words)
-{
-    struct redis_log *log = arg;
-    return !log->closing && redis_appends_send(log->appends, command, words);
 }
 
 /* --- the interface -------------------------------------------------------------------------- */
@@ -116,43 +90,50 @@ static enum rd_err log_append(struct roomlog *base, struct str room,
 {
     struct redis_log *log = redis_of(base);
     char key[KEY_MAX];
-    return redis_appends_add(log->appends, key_of(log, room, key), what, append);
+    struct str at = key_of(log, room, key);
+    return redis_appends_add(redis_node_appends(node_of(log, at)), at, what, append);
 }
 
 static void log_cancel_append(struct roomlog *base, struct roomlog_append *append)
 {
-    redis_appends_cancel(redis_of(base)->appends, append);
+    (void)base;
+    redis_appends_cancel(append);
 }
 
 static enum rd_err log_read(struct roomlog *base, struct str room, struct roomlog_read *read)
 {
     struct redis_log *log = redis_of(base);
     char key[KEY_MAX];
-    return redis_reads_add(log->reads, key_of(log, room, key), read);
+    struct str at = key_of(log, room, key);
+    return redis_reads_add(redis_node_reads(node_of(log, at)), at, read);
 }
 
 static void log_cancel_read(struct roomlog *base, struct roomlog_read *read)
 {
-    redis_reads_cancel(redis_of(base)->reads, read);
+    (void)base;
+    redis_reads_cancel(read);
 }
 
 static enum rd_err log_state(struct roomlog *base, struct str room, struct roomlog_state *state)
 {
     struct redis_log *log = redis_of(base);
     char key[KEY_MAX];
-    return redis_reads_state(log->reads, key_of(log, room, key), state);
+    struct str at = key_of(log, room, key);
+    return redis_reads_state(redis_node_reads(node_of(log, at)), at, state);
 }
 
 static void log_cancel_state(struct roomlog *base, struct roomlog_state *state)
 {
-    redis_reads_cancel_state(redis_of(base)->reads, state);
+    (void)base;
+    redis_reads_cancel_state(state);
 }
 
 static void log_follow(struct roomlog *base, struct str room, struct roomlog_follower *follower)
 {
     struct redis_log *log = redis_of(base);
     char key[KEY_MAX];
-    redis_feed_follow(log->lane, key_of(log, room, key), follower);
+    struct str at = key_of(log, room, key);
+    redis_feed_follow(redis_node_lane(node_of(log, at)), at, follower);
 }
 
 static void log_unfollow(struct roomlog *base, struct roomlog_follower *follower)
@@ -164,8 +145,10 @@ static void log_unfollow(struct roomlog *base, struct roomlog_follower *follower
 static bool log_readable(struct roomlog *base, struct str room)
 {
     const struct redis_log *log = redis_of(base);
-    (void)room;
-    return redis_reads_up(log->reads) && redis_feed_lane_readable(log->lane);
+    char key[KEY_MAX];
+    const struct redis_node *node = node_of(log, key_of(log, room, key));
+    return redis_reads_up(redis_node_reads(node)) &&
+           redis_feed_lane_readable(redis_node_lane(node));
 }
 
 static bool log_ready(struct roomlog *base)
@@ -175,7 +158,7 @@ static bool log_ready(struct roomlog *base)
 
 /* --- life ----------------------------------------------------------------------------------- */
 
-static void on_lane_closed(void *arg)
+static void on_all_closed(void *arg)
 {
     struct redis_log *log = arg;
     redis_feed_destroy(log->feed);
@@ -185,13 +168,13 @@ static void on_lane_closed(void *arg)
     free(log);
 }
 
-/* The lane goes last: a probe's write may have been on its way through the appends, and reads ask
- * the feed how large entries are. */
-static void on_part_closed(void *arg)
+static void on_closed(void *arg)
 {
     struct redis_log *log = arg;
-    if (--log->open == 0)
-        redis_feed_lane_close(log->lane);
+    if (log->sentinel != NULL)
+        redis_sentinel_close(log->sentinel, on_all_closed, log);
+    else
+        on_all_closed(log);
 }
 
 static void log_close(struct roomlog *base)
@@ -199,8 +182,10 @@ static void log_close(struct roomlog *base)
     struct redis_log *log = redis_of(base);
     metrics_set(log->metrics, M_LOG_READY, 0);
     log->closing = true;
-    redis_appends_close(log->appends);
-    redis_reads_close(log->reads);
+    if (log->node != NULL)
+        redis_node_close(log->node);
+    else
+        redis_cluster_close(log->cluster);
 }
 
 static const struct roomlog_ops log_ops = {.append = log_append,
@@ -215,23 +200,15 @@ static const struct roomlog_ops log_ops = {.append = log_append,
                                            .ready = log_ready,
                                            .close = log_close};
 
-static const struct redis_appends_ops appends_ops = {
-    .up = on_appends_up, .down = on_down, .closed = on_part_closed};
-static const struct redis_reads_ops reads_ops = {
-    .up = on_reads_up, .down = on_down, .closed = on_part_closed};
+static const struct redis_node_ops node_ops = {.told = on_told, .closed = on_closed};
+static const struct redis_cluster_ops cluster_ops = {.told = on_told, .closed = on_closed};
 
 bool roomlog_redis_url_valid(const char *url, char *reason, size_t cap)
 {
     struct redis_url parsed;
-    if (!redis_url_parse(url, &parsed, reason, cap))
-        return false;
-    const char *wrong = NULL;
-    if (parsed.kind != REDIS_URL_ONE)
-        wrong = "only redis:// and unix:// are built in";
+    bool valid = redis_url_parse(url, &parsed, reason, cap);
     redis_url_fini(&parsed);
-    if (wrong != NULL)
-        (void)snprintf(reason, cap, "%s", wrong);
-    return wrong == NULL;
+    return valid;
 }
 
 bool roomlog_redis_prefix_valid(const char *prefix, char *reason, size_t cap)
@@ -277,13 +254,51 @@ bool roomlog_redis_tls_valid(const char *url, const struct roomlog_redis_tls *tl
     return valid;
 }
 
+static void open_log(struct redis_log *log, struct loop *loop,
+                     const struct roomlog_redis_config *config)
+{
+    struct redis_node_config node = {
+        .loop = loop,
+        .metrics = log->metrics,
+        .feed = log->feed,
+        .appends = {.url = &log->url,
+                    .max_entries = config->max_entries,
+                    .max_age_ms = config->max_age_ms,
+                    .dedupe_ms = config->dedupe_ms,
+                    .connect_ms = config->connect_ms,
+                    .command_ms = config->command_ms,
+                    .max_in_flight = config->max_appends},
+        .reads = {.url = &log->url,
+                  .connect_ms = config->connect_ms,
+                  .command_ms = config->command_ms,
+                  .max_in_flight = config->max_reads,
+                  .state = {config->state_keys, config->state_bytes}},
+        .bell = {.url = &log->url,
+                 .live = config->live,
+                 .connect_ms = config->connect_ms,
+                 .command_ms = config->command_ms},
+    };
+    if (log->url.kind == REDIS_URL_CLUSTER) {
+        log->cluster = redis_cluster_open(&node, &cluster_ops, log);
+        return;
+    }
+    if (log->url.kind == REDIS_URL_SENTINEL) {
+        log->sentinel = redis_sentinel_open(loop, log->metrics, &log->url, config->connect_ms,
+                                            config->command_ms);
+        node.finder = redis_sentinel_finder(log->sentinel);
+    } else {
+        redis_finder_fixed_init(&log->fixed, &log->url.places[0]);
+        node.finder = &log->fixed.finder;
+    }
+    log->node = redis_node_open(&node, &node_ops, log);
+}
+
 struct roomlog *roomlog_redis_create(struct loop *loop, struct metrics *metrics,
                                      const struct roomlog_redis_config *config)
 {
     struct redis_url url;
     char reason[REASON_MAX];
     if (!roomlog_redis_prefix_valid(config->prefix, reason, sizeof(reason)) ||
-        !roomlog_redis_url_valid(config->url, reason, sizeof(reason)) ||
         !redis_url_parse(config->url, &url, reason, sizeof(reason)))
         return NULL;
     if (!create_tls(&url, &config->tls, &url.trust, reason, sizeof(reason))) {
@@ -298,35 +313,8 @@ struct roomlog *roomlog_redis_create(struct loop *loop, struct metrics *metrics,
     log->metrics = metrics;
     log->url = url;
     redis_url_address(&url, log->address, sizeof(log->address));
-    redis_finder_fixed_init(&log->finder, &url.places[0]);
     log->prefix = (struct str){xalloc_str(str_from(config->prefix)), strlen(config->prefix)};
-
-    const struct redis_appends_config appends = {.url = &log->url,
-                                                 .finder = &log->finder.finder,
-                                                 .max_entries = config->max_entries,
-                                                 .max_age_ms = config->max_age_ms,
-                                                 .dedupe_ms = config->dedupe_ms,
-                                                 .connect_ms = config->connect_ms,
-                                                 .command_ms = config->command_ms,
-                                                 .max_in_flight = config->max_appends};
-    const struct redis_reads_config reads = {.url = &log->url,
-                                             .finder = &log->finder.finder,
-                                             .connect_ms = config->connect_ms,
-                                             .command_ms = config->command_ms,
-                                             .max_in_flight = config->max_reads,
-                                             .state = {config->state_keys, config->state_bytes}};
-    const struct redis_bell_config bell = {.url = &log->url,
-                                           .finder = &log->finder.finder,
-                                           .live = config->live,
-                                           .connect_ms = config->connect_ms,
-                                           .command_ms = config->command_ms,
-                                           .owner = log,
-                                           .health = on_health,
-                                           .write = on_write};
     log->feed = redis_feed_create(loop, metrics, config->poll_ms);
-    log->lane = redis_feed_lane_open(log->feed, &bell, on_lane_closed, log);
-    log->appends = redis_appends_open(loop, metrics, &appends, &appends_ops, log);
-    log->reads = redis_reads_open(loop, metrics, log->feed, &reads, &reads_ops, log);
-    log->open = 2;
+    open_log(log, loop, config);
     return &log->log;
 }

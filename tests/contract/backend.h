@@ -56,5 +56,6 @@ extern const struct backend backend_mem;
 /* roomlog_mem behind faulty_roomlog with no fault set. */
 extern const struct backend backend_faulty;
 extern const struct backend backend_redis;
+extern const struct backend backend_redis_cluster;
 
 #endif

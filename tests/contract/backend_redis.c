@@ -1,9 +1,10 @@
-/* One redis-server for all tests, emptied for each; whatever somebody else does to a stream is done
- * by a connection of the test's own. */
+/* One redis-server for all tests, or one cluster of three, emptied for each; whatever somebody else
+ * does to a stream is done by a connection of the test's own. */
 #include "tests/contract/backend.h"
 
 #include "base/xalloc.h"
 #include "roomlog/roomlog_redis.h"
+#include "tests/lib/cluster_servers.h"
 #include "tests/lib/poll_loop.h"
 #include "tests/lib/redis_server.h"
 
@@ -21,17 +22,36 @@ struct redis {
     struct roomlog *log;
 };
 
-static struct redis_server server;
+static struct redis_server single;
+static struct cluster_servers cluster;
+static bool clustered; /* which of them this test goes by */
 
 static void start(void)
 {
     (void)signal(SIGPIPE, SIG_IGN);
-    redis_server_start(&server, NULL);
+    redis_server_start(&single, NULL);
 }
 
 static void stop(void)
 {
-    redis_server_end(&server);
+    redis_server_end(&single);
+}
+
+static void start_cluster(void)
+{
+    (void)signal(SIGPIPE, SIG_IGN);
+    cluster_servers_start(&cluster, 3, 0, false);
+    cluster_servers_hang_up(&cluster);
+}
+
+static void stop_cluster(void)
+{
+    cluster_servers_end(&cluster);
+}
+
+static struct redis_server *server_of(const char *key)
+{
+    return clustered ? cluster_servers_of(&cluster, key) : &single;
 }
 
 static bool ready(void *arg)
@@ -40,14 +60,13 @@ static bool ready(void *arg)
     return roomlog_ready(redis->log);
 }
 
-static void *create(const struct backend_limits *limits, struct roomlog **out_log)
+static void *open_at(const char *url, const struct backend_limits *limits, struct roomlog **out_log)
 {
     struct redis *redis = xalloc_zero(sizeof(*redis));
-    redis_server_do(&server, "FLUSHALL");
     poll_loop_init(&redis->loop);
     redis->log = roomlog_redis_create(&redis->loop.loop, &redis->metrics,
                                       &(struct roomlog_redis_config){
-                                          .url = server.url,
+                                          .url = url,
                                           .prefix = "room:",
                                           .live = ROOMLOG_REDIS_AUTO,
                                           .poll_ms = 1000,
@@ -66,13 +85,29 @@ static void *create(const struct backend_limits *limits, struct roomlog **out_lo
     return redis;
 }
 
+static void *create(const struct backend_limits *limits, struct roomlog **out_log)
+{
+    clustered = false;
+    redis_server_do(&single, "FLUSHALL");
+    return open_at(single.url, limits, out_log);
+}
+
+static void *create_on_cluster(const struct backend_limits *limits, struct roomlog **out_log)
+{
+    clustered = true;
+    for (size_t i = 0; i < cluster.count; i++)
+        redis_server_do(&cluster.node[i], "FLUSHALL");
+    return open_at(cluster.url, limits, out_log);
+}
+
 static void destroy(void *self)
 {
     struct redis *redis = self;
     roomlog_close(redis->log);
     ck_assert(poll_loop_run_out(&redis->loop, LIMIT_MS));
     poll_loop_fini(&redis->loop);
-    redis_server_hang_up(&server);
+    redis_server_hang_up(&single);
+    cluster_servers_hang_up(&cluster);
     free(redis);
 }
 
@@ -140,25 +175,26 @@ static void add(void *self, struct str room, struct stream_id id,
     put_field(&words, "key", what->key);
     if (words.count == 3) /* an entry of none of our fields: a stream's must have at least one */
         put_field(&words, "other", STR("x"));
-    freeReplyObject(redis_server_ask(&server, words.count, words.p, words.len));
+    freeReplyObject(redis_server_ask(server_of(key_of(room)), words.count, words.p, words.len));
 }
 
 static void trim(void *self, struct str room, size_t keep)
 {
     (void)self;
-    redis_server_do(&server, "XTRIM %s MAXLEN %lu", key_of(room), (unsigned long)keep);
+    redis_server_do(server_of(key_of(room)), "XTRIM %s MAXLEN %lu", key_of(room),
+                    (unsigned long)keep);
 }
 
 static void del(void *self, struct str room, struct stream_id id)
 {
     (void)self;
-    redis_server_do(&server, "XDEL %s %s", key_of(room), id_of(id));
+    redis_server_do(server_of(key_of(room)), "XDEL %s %s", key_of(room), id_of(id));
 }
 
 static void reset(void *self, struct str room)
 {
     (void)self;
-    redis_server_do(&server, "DEL %s", key_of(room));
+    redis_server_do(server_of(key_of(room)), "DEL %s", key_of(room));
 }
 
 /* The stream is made again without its newest entries, with the counters of then. A script, so that
@@ -176,21 +212,21 @@ static void lose_tail(void *self, struct str room, size_t lost)
         "redis.call('XSETID', KEYS[1], all[left][1], 'ENTRIESADDED',\n"
         "  of['entries-added'] - tonumber(ARGV[1]), 'MAXDELETEDID', of['max-deleted-entry-id'])\n";
     (void)self;
-    redis_server_do(&server, "EVAL %s 1 %s %lu", script, key_of(room), (unsigned long)lost);
+    redis_server_do(server_of(key_of(room)), "EVAL %s 1 %s %lu", script, key_of(room),
+                    (unsigned long)lost);
 }
 
+/* What both have: after their names, start, stop and create. */
+#define ON_REDIS                                                                                   \
+    .trim_slack = 100, /* MAXLEN ~ cuts whole nodes of the stream: at most 100 entries each */     \
+        .destroy = destroy, .run = run, .pass = pass, .add = add, .trim = trim, .del = del,        \
+    .reset = reset, .lose_tail = lose_tail
+
 const struct backend backend_redis = {
-    .name = "redis",
-    .trim_slack = 100, /* MAXLEN ~ cuts whole nodes of the stream: at most 100 entries each */
-    .start = start,
-    .stop = stop,
-    .create = create,
-    .destroy = destroy,
-    .run = run,
-    .pass = pass,
-    .add = add,
-    .trim = trim,
-    .del = del,
-    .reset = reset,
-    .lose_tail = lose_tail,
-};
+    .name = "redis", .start = start, .stop = stop, .create = create, ON_REDIS};
+
+const struct backend backend_redis_cluster = {.name = "redis_cluster",
+                                              .start = start_cluster,
+                                              .stop = stop_cluster,
+                                              .create = create_on_cluster,
+                                              ON_REDIS};

@@ -1369,6 +1369,12 @@ static void on_redis(void)
     open_log();
 }
 
+static void on_redis_cluster(void)
+{
+    backend = &backend_redis_cluster;
+    open_log();
+}
+
 static void add_tests(TCase *tc)
 {
     tcase_add_test(tc, an_append_is_answered_later_and_once);
@@ -1455,5 +1461,6 @@ static Suite *suite_make(void)
     add_backend(suite, &backend_mem, on_mem);
     add_backend(suite, &backend_faulty, on_faulty);
     add_backend(suite, &backend_redis, on_redis);
+    add_backend(suite, &backend_redis_cluster, on_redis_cluster);
     return suite;
 }
