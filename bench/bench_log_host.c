@@ -20,6 +20,8 @@ void bench_log_host_open(struct bench_log_host *host, const struct bench_log_opt
 {
     memset(host, 0, sizeof(*host));
     loop_uv_init(&host->loop);
+    (void)uv_prepare_init(&host->loop.uv, &host->turn); /* can't fail */
+    host->turn.data = host;
     const struct roomlog_redis_config config = {
         .url = options->url,
         .prefix = BENCH_LOG_PUB_PREFIX,
@@ -39,34 +41,39 @@ void bench_log_host_open(struct bench_log_host *host, const struct bench_log_opt
 
 void bench_log_host_close(struct bench_log_host *host)
 {
-    loop_timer_stop(&host->loop.loop, &host->tick);
     roomlog_close(host->log);
+    uv_close((uv_handle_t *)&host->turn, NULL);
     if (!loop_uv_run_out(&host->loop, RUN_OUT_MS))
         die(DIE_RUN, "the log would not close");
     loop_uv_fini(&host->loop);
 }
 
-/* So that a wait comes back where nothing happens. */
 static void on_tick(void *arg)
 {
     struct bench_log_host *host = arg;
-    host->ticking = false;
+    loop_timer_start(&host->loop.loop, &host->tick, TICK_MS, on_tick, host);
+}
+
+static void on_turn(uv_prepare_t *turn)
+{
+    struct bench_log_host *host = turn->data;
+    host->is_done = host->done(host->done_arg);
+    if (host->is_done || clock_now_ns() >= host->until_ns)
+        uv_stop(&host->loop.uv);
 }
 
 bool bench_log_host_wait(struct bench_log_host *host, bench_log_host_fn done, void *arg,
                          double seconds)
 {
-    uint64_t until = clock_now_ns() + (uint64_t)(seconds * (double)CLOCK_SECOND);
-    while (!done(arg)) {
-        if (clock_now_ns() >= until)
-            return false;
-        if (!host->ticking) {
-            host->ticking = true;
-            loop_timer_start(&host->loop.loop, &host->tick, TICK_MS, on_tick, host);
-        }
-        (void)uv_run(&host->loop.uv, UV_RUN_ONCE);
-    }
-    return true;
+    host->done = done;
+    host->done_arg = arg;
+    host->until_ns = clock_now_ns() + (uint64_t)(seconds * (double)CLOCK_SECOND);
+    loop_timer_start(&host->loop.loop, &host->tick, TICK_MS, on_tick, host);
+    (void)uv_prepare_start(&host->turn, on_turn);
+    (void)uv_run(&host->loop.uv, UV_RUN_DEFAULT);
+    (void)uv_prepare_stop(&host->turn);
+    loop_timer_stop(&host->loop.loop, &host->tick);
+    return host->is_done;
 }
 
 static bool is_ready(void *arg)
