@@ -67,6 +67,7 @@ struct redis_conn {
 
     unsigned failures; /* in a row */
     uint64_t up_since_ms;
+    char said[REASON_MAX];   /* the error that came last and was nobody's answer; "": none */
     char reason[REASON_MAX]; /* of LOST */
 };
 
@@ -103,6 +104,12 @@ static void lose(struct redis_conn *conn, const char *reason)
     (void)snprintf(conn->reason, sizeof(conn->reason), "%s", reason);
     move(conn, LOST);
     let_go(conn);
+}
+
+/* The socket has ended. Redis may have said why before it hung up. */
+static void lose_wire(struct redis_conn *conn, const char *reason)
+{
+    lose(conn, conn->said[0] != '\0' ? conn->said : reason);
 }
 
 /* --- watchdog ------------------------------------------------------------------------------- */
@@ -150,11 +157,11 @@ static void flush(void *arg)
         watch(conn);
         return;
     }
-    /* Redis may have said why it hung up. */
+    /* What it said is still to be read. */
     char reason[REDIS_WIRE_REASON_MAX];
     (void)snprintf(reason, sizeof(reason), "%s", conn->wire.reason);
     read_some(conn);
-    lose(conn, reason);
+    lose_wire(conn, reason);
 }
 
 static bool fits(const struct redis_words *commands, size_t count)
@@ -222,8 +229,12 @@ static void answer(struct redis_conn *conn, const struct redis_reply *reply)
         return;
     }
     struct redis_command *oldest = LIST_ITEM(conn->sent.next, struct redis_command, link);
-    if (++conn->answered != oldest->sent)
-        return; /* one of several sent in one go, and not the last */
+    conn->said[0] = '\0';
+    if (++conn->answered != oldest->sent) {
+        /* One of several sent in one go, and not the last. */
+        (void)redis_reply_error_text(reply, conn->said, sizeof(conn->said));
+        return;
+    }
     list_remove(&oldest->link);
     /* No master says that. Whoever asked learns why, and the next attempt looks for another. */
     bool demoted = redis_reply_is(reply, "READONLY");
@@ -263,7 +274,7 @@ static void read_some(struct redis_conn *conn)
     while (has_wire(conn) && budget != 0) {
         enum redis_wire_end end = redis_wire_read(&conn->wire, &budget);
         if (end == REDIS_WIRE_LOST) {
-            lose(conn, conn->wire.reason);
+            lose_wire(conn, conn->wire.reason);
             return;
         }
         answer_all(conn);
@@ -422,6 +433,7 @@ static void on_dialed(void *arg, struct redisContext *context, const char *reaso
     conn->asked = 0;
     conn->answered = 0;
     conn->suspect = 0;
+    conn->said[0] = '\0';
     conn->greeting = GREET_AUTH;
     if (conn->config.url->trust == NULL) {
         begin_greeting(conn);
