@@ -2,6 +2,7 @@
 
 #include "base/xalloc.h"
 #include "roomlog/redis_dial.h"
+#include "roomlog/redis_greet.h"
 #include "roomlog/redis_wire.h"
 
 #include <assert.h>
@@ -19,6 +20,7 @@ enum {
     LONGEST_PAUSE_MS = 1000,
     HELD_MS = 5000, /* a connection that lived as long as this starts the pauses anew */
     GRACE_MS = 50,
+    MANY_FAILURES = 16, /* enough for the longest pause */
     REASON_MAX = 192,
     READ_A_TURN = 256 * 1024 /* bytes: what else the loop has to do must not wait long */
 };
@@ -38,8 +40,6 @@ static const unsigned moves[STATES] = {
 };
 #undef TO
 
-enum greeting { GREET_AUTH, GREET_ROLE, GREET_SELECT, GREET_PING, GREETED };
-
 struct redis_conn {
     struct loop *loop;
     struct metrics *metrics;
@@ -52,8 +52,8 @@ struct redis_conn {
     struct redis_wire wire; /* has a socket from SECURING to UP, and after them until settled */
     struct loop_watch watch;
 
-    enum greeting greeting;
-    struct redis_command greet;
+    struct redis_greet greet;
+    struct redis_command greeting;
 
     struct list sent;         /* commands, oldest first */
     uint64_t asked, answered; /* single commands on this connection */
@@ -297,85 +297,33 @@ static void read_on(void *arg)
 
 static void greet_next(struct redis_conn *conn);
 
-static void on_role(struct redis_command *command, const struct redis_reply *reply)
+static void on_greeted(struct redis_command *command, const struct redis_reply *reply)
 {
-    struct redis_conn *conn = RD_CONTAINER(command, struct redis_conn, greet);
-    char text[REASON_MAX];
+    struct redis_conn *conn = RD_CONTAINER(command, struct redis_conn, greeting);
+    char reason[REDIS_GREET_REASON_MAX];
     if (reply == NULL)
         return;
-    if (redis_reply_is_master(reply)) {
-        conn->greeting++;
+    enum redis_greet_verdict verdict = redis_greet_judge(&conn->greet, reply, reason);
+    if (verdict == REDIS_GREET_FINE) {
         greet_next(conn);
         return;
     }
-    bool error = redis_reply_error_text(reply, text, sizeof(text));
-    /* One that is still loading, or wants a password, may be a master all the same. */
-    if (!error)
+    if (verdict == REDIS_GREET_ELSEWHERE)
         redis_dial_no_master(conn->dial);
-    lose(conn, error ? text : "it is no master");
-}
-
-static void on_greeted(struct redis_command *command, const struct redis_reply *reply)
-{
-    struct redis_conn *conn = RD_CONTAINER(command, struct redis_conn, greet);
-    if (reply == NULL)
-        return;
-    char text[REASON_MAX];
-    if (redis_reply_error_text(reply, text, sizeof(text))) {
-        /* A wrong password stays wrong: no hurry. */
-        conn->failures = 16;
-        lose(conn, text);
-        return;
-    }
-    conn->greeting++;
-    greet_next(conn);
-}
-
-static void greet(struct redis_conn *conn, redis_command_fn done,
-                  const struct redis_words *commands, size_t count)
-{
-    conn->greet.done = done;
-    send_now(conn, &conn->greet, commands, count);
+    if (verdict == REDIS_GREET_REFUSED)
+        conn->failures = MANY_FAILURES; /* no hurry */
+    lose(conn, reason);
 }
 
 static void greet_next(struct redis_conn *conn)
 {
-    const struct redis_url *url = conn->config.url;
-    if (conn->greeting == GREET_AUTH) {
-        if (url->password != NULL) {
-            struct str words[3] = {STR("AUTH"), str_from(url->user), str_from(url->password)};
-            if (url->user == NULL)
-                words[1] = words[2];
-            greet(conn, on_greeted, &(struct redis_words){words, url->user == NULL ? 2 : 3}, 1);
-            return;
-        }
-        conn->greeting++;
-    }
-    if (conn->greeting == GREET_ROLE) {
-        if (redis_dial_wants_master(conn->dial)) {
-            const struct str words[] = {STR("ROLE")};
-            greet(conn, on_role, &(struct redis_words){words, 1}, 1);
-            return;
-        }
-        conn->greeting++;
-    }
-    if (conn->greeting == GREET_SELECT) {
-        if (url->db != 0) {
-            char db[16];
-            (void)snprintf(db, sizeof(db), "%u", url->db);
-            const struct str words[] = {STR("SELECT"), str_from(db)};
-            greet(conn, on_greeted, &(struct redis_words){words, 2}, 1);
-            return;
-        }
-        conn->greeting++;
-    }
-    if (conn->greeting == GREET_PING) {
-        /* Whether we may have a name doesn't matter; whether Redis serves us (no NOAUTH, no
-         * LOADING, no MASTERDOWN) does. */
-        const struct str name[] = {STR("CLIENT"), STR("SETNAME"), str_from(conn->config.name)};
-        const struct str ping[] = {STR("PING")};
-        const struct redis_words both[] = {{name, 3}, {ping, 1}};
-        greet(conn, on_greeted, both, 2);
+    size_t count;
+    const struct redis_words *commands =
+        redis_greet_next(&conn->greet, conn->config.url, conn->config.name,
+                         redis_dial_wants_master(conn->dial), &count);
+    if (count != 0) {
+        conn->greeting.done = on_greeted;
+        send_now(conn, &conn->greeting, commands, count);
         return;
     }
     loop_timer_stop(conn->loop, &conn->pause_or_connect);
@@ -434,7 +382,7 @@ static void on_dialed(void *arg, struct redisContext *context, const char *reaso
     conn->answered = 0;
     conn->suspect = 0;
     conn->said[0] = '\0';
-    conn->greeting = GREET_AUTH;
+    conn->greet = (struct redis_greet){.said = 0};
     if (conn->config.url->trust == NULL) {
         begin_greeting(conn);
         return;
