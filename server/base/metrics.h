@@ -76,6 +76,8 @@
     X(M_FEED_SOURCE, gauge, "feed_source",                                                         \
       "who tells of changes: 0 nobody yet, 1 nobody (each room is read again and again), "         \
       "2 tracking, 3 keyspace, 4 xread, 5 pubsub")                                                 \
+    X(M_FEED_VAIN, counter, "feed_vain_total",                                                     \
+      "rooms read later than they rang, for they had rung for nothing again and again")            \
     X(M_FEED_BREAKS, counter, "feed_breaks_total", "rooms whose live feed lost its place")         \
     X(M_LOG_BUSY, counter, "log_busy_total",                                                       \
       "appends and reads refused because too many were under way")                                 \

@@ -19,6 +19,8 @@ enum {
     ENTRY_OVERHEAD = 64, /* of an entry's id and framing, about */
     AUDIT_PARTS = 100,   /* of the rooms, one after the other, so that audits make no bursts */
     LATER_MS = 250,      /* after an error that may pass */
+    VAIN_BELLS = 3,      /* that rang for nothing, in a row, are no accident */
+    VAIN_MS = 1000,      /* the longest that such a room waits for its next read */
     DENIED_MS = 2000     /* after one that passes only where somebody changes our rights */
 };
 
@@ -46,7 +48,7 @@ struct room {
     struct str key; /* owned */
     enum state state;
     struct list link;  /* in lane->rooms */
-    struct list queue; /* in lane->dirty, later or denied; alone while it needn't be read */
+    struct list queue; /* in lane->dirty, later, denied or vain; alone while it needn't be read */
     bool dirty;        /* it is in lane->dirty, and keeps its place there */
 
     struct redis_followers followers;
@@ -57,8 +59,12 @@ struct room {
     bool proofless;          /* the cursor's own entry isn't in the log: only more can tell */
     bool by_script;          /* MULTI was refused just now */
     bool reading;
-    bool changed; /* since the read under way was sent */
-    size_t asked; /* COUNT of the read under way */
+    bool changed;     /* since the read under way was sent */
+    bool rung;        /* a bell asks for the next read; */
+    bool by_bell;     /* one asked for this read; */
+    unsigned vain;    /* so many in a row found nothing, each soon after the one before */
+    uint64_t read_ms; /* when the last read was sent */
+    size_t asked;     /* COUNT of the read under way */
     size_t entry_bytes;
     struct redis_command read;
     struct redis_feed_lane *via;   /* of the read under way */
@@ -97,6 +103,7 @@ struct redis_feed {
     struct list lanes;
     struct later later;
     struct later denied;
+    struct later vain;
     struct redis_reply_entries scratch;
 };
 
@@ -172,6 +179,42 @@ static void soil_later(struct room *room, struct later *later, uint64_t ms)
         loop_timer_start(room->feed->loop, &later->timer, ms, on_later, later);
 }
 
+/* A room whose bells ring for nothing again and again is read a little later. Where there are more
+ * keys than Redis tracks, it forgets some and rings for them; each read that this asks for makes it
+ * forget another, as fast as both of us can. */
+static void soil_for_bell(struct room *room)
+{
+    if (room->vain < VAIN_BELLS) {
+        soil(room);
+    } else if (list_empty(&room->queue)) {
+        metrics_inc(room->feed->metrics, M_FEED_VAIN);
+        soil_later(room, &room->feed->vain, VAIN_MS);
+    }
+}
+
+static void ring(struct room *room)
+{
+    room->rung = true;
+    if (loop_now_ms(room->feed->loop) - room->read_ms >= VAIN_MS)
+        room->vain = 0;
+    if (room->reading)
+        room->changed = true;
+    else
+        soil_for_bell(room);
+}
+
+/* What a read has found says whether bells can be believed. */
+static void weigh_bells(struct room *room, bool found)
+{
+    if (!found) {
+        room->vain += room->by_bell;
+        return;
+    }
+    room->vain = 0;
+    if (!list_empty(&room->queue))
+        soil(room); /* it rang meanwhile */
+}
+
 static void learn(struct room *room, size_t bytes)
 {
     bytes += ENTRY_OVERHEAD;
@@ -218,6 +261,7 @@ static void deliver(struct room *room, struct roomlog_entry *entries, size_t cou
 static void tell_entries(struct room *room, size_t at)
 {
     struct redis_reply_entries *scratch = &room->feed->scratch;
+    weigh_bells(room, scratch->count != at);
     if (scratch->count != at)
         deliver(room, &scratch->p[at], scratch->count - at);
     else
@@ -362,7 +406,7 @@ static void on_answer(struct redis_command *command, const struct redis_reply *r
         return;
     }
     if (changed)
-        soil(room);
+        soil_for_bell(room);
     struct redis_redirect redirect;
     if (reply != NULL && redis_redirect_of(reply, &redirect)) {
         on_redirect(room, lane, &redirect);
@@ -420,6 +464,9 @@ static bool ask(struct room *room, struct redis_feed_lane *lane, bool ahead)
     list_remove(&room->queue);
     room->dirty = false;
     room->reading = true;
+    room->by_bell = room->rung;
+    room->rung = false;
+    room->read_ms = loop_now_ms(room->feed->loop);
     room->via = lane;
     lane->reading++;
     metrics_inc(lane->feed->metrics, M_FEED_READS);
@@ -550,7 +597,7 @@ static void on_rung(void *arg, struct str key)
     struct room *room = strmap_find(&lane->feed->map, key);
     if (room == NULL)
         return; /* nobody follows it any more */
-    soil(room);
+    ring(room);
     pump(room->lane);
 }
 
@@ -708,9 +755,10 @@ struct redis_feed *redis_feed_create(struct loop *loop, struct metrics *metrics,
     feed->poll_ms = poll_ms;
     strmap_init(&feed->map, loop_random(loop), loop_random(loop));
     list_init(&feed->lanes);
-    feed->later.feed = feed->denied.feed = feed;
+    feed->later.feed = feed->denied.feed = feed->vain.feed = feed;
     list_init(&feed->later.rooms);
     list_init(&feed->denied.rooms);
+    list_init(&feed->vain.rooms);
     return feed;
 }
 
@@ -721,6 +769,7 @@ void redis_feed_destroy(struct redis_feed *feed)
     assert(feed->map.count == 0 && list_empty(&feed->lanes));
     loop_timer_stop(feed->loop, &feed->later.timer);
     loop_timer_stop(feed->loop, &feed->denied.timer);
+    loop_timer_stop(feed->loop, &feed->vain.timer);
     redis_reply_entries_fini(&feed->scratch);
     strmap_fini(&feed->map);
     free(feed);
