@@ -5,7 +5,8 @@
  *     end: (stage) => stage.thaw(),
  *     rejects: [503],
  *   });
- *   await loss({ ... });                   // what is in the log changes: see redis_losses.js
+ *
+ * (What changes the log itself is in losses.js.)
  *
  * A fault is a table of what is special about it; all else that has to hold is asserted for every
  * fault alike:
@@ -45,7 +46,7 @@ export class Stage {
   static async open({ redisArgs = [], args = [], inside = [], reach } = {}) {
     const stage = new Stage();
     stage.port = await freePort();
-    stage.redisArgs = ["--port", stage.port, ...redisArgs];
+    stage.redisArgs = ["--port", stage.port, "--repl-diskless-sync-delay", "0", ...redisArgs];
     Object.assign(stage, { dir: tmpDir(), inside });
     await stage.startRedis();
     stage.roomd = await startRoomd({ redis: (await reach?.(stage)) ?? stage.redis, args });
@@ -54,9 +55,7 @@ export class Stage {
 
   /* At the same address as before, with what lies in its directory. */
   async startRedis({ args = this.redisArgs, ...more } = {}) {
-    this.redis = await startRedis({ dir: this.dir, args, inside: this.inside, ...more });
-    this.control?.close();
-    this.control = await RedisControl.open(this.redis.socketPath);
+    await this.follow(await startRedis({ dir: this.dir, args, inside: this.inside, ...more }));
   }
 
   command(...words) {
@@ -131,6 +130,22 @@ export class Stage {
     });
   }
 
+  /* A replica of it that has all it has; what startRedis gives. */
+  async startReplica() {
+    const port = await freePort();
+    const replica = await startRedis({ args: ["--port", port] });
+    await replica.cli("REPLICAOF", "127.0.0.1", this.port);
+    await until("the replica has all", async () => (await this.command("WAIT", 1, 1000)) === 1);
+    return replica;
+  }
+
+  /* From here on this Redis is the one that the test talks to. */
+  async follow(redis) {
+    this.redis = redis;
+    this.control?.close();
+    this.control = await RedisControl.open(redis.socketPath);
+  }
+
   async close() {
     this.control.close();
     assert.deepEqual(await this.roomd.stop(), CLEAN, this.roomd.logs());
@@ -171,6 +186,13 @@ export class Crowd {
       await visitor.live();
       assert.deepEqual(follower.ids, has(ids), who);
       assert.deepEqual(follower.resyncs, [], who);
+    }
+  }
+
+  /* All have come as far as this. */
+  async pass(id) {
+    for (const { who, visitor, follower } of this.#people) {
+      await visitor.until(`${who} is past ${id}`, () => compareIds(follower.cursor, id) >= 0);
     }
   }
 
@@ -276,13 +298,14 @@ async function joinsAreRefused(url, room, cursor) {
  *   rejects    the codes that a publish may be refused with ([503])
  *   unanswered whether a publish may have no answer, so that it has to be sent again (true)
  *   lasts      how long it is watched, in ms (600)
+ *   delivers   whether members get, meanwhile, what others add meanwhile (false)
  *   then(stage)  what else has to be so at the end
  *
  * Besides, what Stage.open takes. */
 export async function outage(fault) {
   const { unready = true, refused = unready === true, rejects = [503], lasts = 600 } = fault;
   const { joins = { true: "refused", false: "served", maybe: "later" }[unready] } = fault;
-  const { unanswered = true } = fault;
+  const { unanswered = true, delivers = false } = fault;
   const stage = await Stage.open({ args: IMPATIENT, ...fault });
   const { wsUrl: url } = stage.roomd;
 
@@ -316,6 +339,7 @@ export async function outage(fault) {
   const used = stage.roomd.cpuSeconds() - cpu.from;
   fault.diagnostic?.(`${used.toFixed(2)} s of CPU in ${seconds.toFixed(2)} s`);
   assert.ok(used <= 0.1 + CPU_SHARE * seconds, `${used} s of CPU in ${seconds} s`);
+  if (delivers) await members.pass((await stage.add("lobby", 3)).at(-1));
   await fault.end(stage);
   await stage.isReady();
 

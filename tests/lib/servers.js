@@ -33,10 +33,17 @@ const CLOCK_TICKS = 100; /* USER_HZ, 100 on every Linux that we run on. */
 
 /* A new empty directory with a short path (a unix socket's may have 107 bytes at most). */
 export function tmpDir() {
+  if (tmpDirs.length === 0) {
+    process.once("exit", () => {
+      for (const dir of tmpDirs) rmSync(dir, { recursive: true, force: true });
+    });
+  }
   const dir = mkdtempSync(join(tmpdir(), "roomd-test-"));
-  process.once("exit", () => rmSync(dir, { recursive: true, force: true }));
+  tmpDirs.push(dir);
   return dir;
 }
+
+const tmpDirs = [];
 
 /* Calls `check` until it gives something truthy, and returns that. Throws `what` at the deadline,
  * with the last error that `check` threw as its cause. */
