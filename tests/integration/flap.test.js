@@ -2,6 +2,7 @@
 import assert from "node:assert/strict";
 import { randomInt } from "node:crypto";
 import { tidyTest } from "../lib/leftovers.js";
+import { randomFrom } from "../lib/random.js";
 import { startRedis, startRoomd } from "../lib/servers.js";
 import { Publisher, Visitor, sleep } from "../lib/visitors.js";
 
@@ -13,17 +14,6 @@ const EARLIER = 100; /* published before anybody comes */
 const PUBLISHES = 2000;
 const PER_SECOND = 400;
 const SECONDS = PUBLISHES / PER_SECOND;
-
-/* Numbers from 0 to below 1, the same for the same seed (mulberry32). */
-function randomFrom(seed) {
-  let state = seed;
-  return () => {
-    state = (state + 0x6d2b79f5) | 0;
-    let t = Math.imul(state ^ (state >>> 15), 1 | state);
-    t = (t + Math.imul(t ^ (t >>> 7), 61 | t)) ^ t;
-    return ((t ^ (t >>> 14)) >>> 0) / 2 ** 32;
-  };
-}
 
 /* logOf: the log's [{ id, data }, ...] once all is published, as somebody else sees it. */
 async function flap(t, redis, logOf) {
