@@ -15,6 +15,9 @@
 
 enum { DELETE_BATCH = 1000 };
 
+const struct bench_log_sheet_points bench_log_page_points = {"page_p50_us", "page_p99_us",
+                                                             "page_p99_9_us", "page_max_us"};
+
 struct bench_log_cpu bench_log_cpu_now(const struct bench_log *bench)
 {
     struct bench_log_cpu cpu = {0};
@@ -88,8 +91,9 @@ static void head(struct report *report, const struct bench_log *bench)
         report_count(report, "hot", o->hot);
         report_number(report, "rate", o->rate, 0);
         report_flag(report, "script", o->script);
+        report_count(report, "replayed", o->replayed);
     }
-    if (o->command == BENCH_LOG_REPLAY)
+    if (o->command == BENCH_LOG_REPLAY || o->replayed != 0)
         report_count(report, "entries", o->entries);
     if (o->command == BENCH_LOG_APPEND)
         report_count(report, "in_flight", o->in_flight);

@@ -30,6 +30,9 @@ struct bench_log_cpu bench_log_cpu_now(const struct bench_log *bench);
 struct bench_log_cpu bench_log_cpu_since(const struct bench_log *bench,
                                          const struct bench_log_cpu *from);
 
+/* The names of a page's time. */
+extern const struct bench_log_sheet_points bench_log_page_points;
+
 void bench_log_feed(struct bench_log *bench);
 void bench_log_reconnect(struct bench_log *bench);
 void bench_log_replay(struct bench_log *bench);

@@ -1,23 +1,27 @@
 #include "bench/bench_log.h"
 #include "bench/bench_log_reader.h"
+#include "bench/bench_log_walk.h"
 #include "bench/clock.h"
 #include "bench/die.h"
 
 #include <stdlib.h>
 #include <time.h>
 
+static const double PAGE_SECONDS = 10; /* for the last page to come */
+
 static const uint64_t AHEAD_NS = 20 * CLOCK_MS; /* from the plan to its first batch */
 
 /* What was counted at one moment. */
 struct counts {
     struct bench_log_cpu cpu;
-    uint64_t published, reads, bells;
+    uint64_t published, reads, bells, replayed;
 };
 
 /* One window: counted at its beginning and its end. */
 struct window {
     struct bench_log *bench;
     struct bench_log_reader *reader; /* NULL: nobody reads */
+    struct bench_log_walk *walk;     /* NULL: nothing is replayed */
     uint64_t from_ns, to_ns;
     bool begun, over;
     struct counts from, to;
@@ -32,6 +36,8 @@ static struct counts count(const struct window *window)
         counts.reads = reader->host.metrics.v[M_FEED_READS];
         counts.bells = reader->host.metrics.v[M_FEED_BELLS];
     }
+    if (window->walk != NULL)
+        counts.replayed = window->walk->entries;
     return counts;
 }
 
@@ -124,10 +130,43 @@ static void report_window(const struct window *window)
                         3);
     bench_log_sheet_add(sheet, "published_per_second",
                         (double)(to->published - from->published) / seconds, 0);
+    if (window->walk != NULL) {
+        bench_log_sheet_add(sheet, "replayed_per_second",
+                            (double)(to->replayed - from->replayed) / seconds, 0);
+        bench_log_sheet_add_hist(sheet, &bench_log_page_points, &window->walk->page);
+    }
     bench_log_sheet_add(sheet, "publisher_late_p50_us",
                         (double)hist_quantile(&window->bench->pub.shared->late, 50000) / 1000.0, 0);
     bench_log_sheet_add(sheet, "publisher_late_p99_us",
                         (double)hist_quantile(&window->bench->pub.shared->late, 99000) / 1000.0, 0);
+}
+
+/* Replays go on from before the publishes until after them. */
+static void start_replays(struct window *window)
+{
+    struct bench_log *bench = window->bench;
+    if (bench->options.replayed == 0)
+        return;
+    window->walk = die_if_null(malloc(sizeof(*window->walk)));
+    bench_log_walk_start(window->walk,
+                         &(struct bench_log_walk_plan){.log = window->reader->host.log,
+                                                       .pub = &bench->pub,
+                                                       .faults = &bench->faults,
+                                                       .rooms = bench->options.replayed,
+                                                       .pages = bench->options.pages,
+                                                       .encode = bench->options.encode,
+                                                       .forever = true});
+}
+
+static void stop_replays(struct window *window)
+{
+    if (window->walk == NULL)
+        return;
+    bench_log_walk_stop(window->walk);
+    if (!bench_log_host_wait(&window->reader->host, bench_log_walk_is_over, window->walk,
+                             PAGE_SECONDS))
+        die(DIE_RUN, "a page was not answered");
+    bench_log_walk_fini(window->walk);
 }
 
 static void measure(struct bench_log *bench, struct bench_log_reader *reader)
@@ -135,9 +174,12 @@ static void measure(struct bench_log *bench, struct bench_log_reader *reader)
     double follow_ms = bench_log_reader_open(reader, &bench->options, &bench->pub);
     reader->encode = bench->options.encode;
     struct window window = {.bench = bench, .reader = reader};
+    start_replays(&window);
     run_window(&window);
+    stop_replays(&window);
     bench_log_reader_settle(reader);
     report_window(&window);
+    free(window.walk);
     bench_log_sheet_add(&bench->sheet, "follow_all_ms", follow_ms, 0);
     bench_log_reader_close(reader, &bench->faults);
 }
@@ -147,6 +189,12 @@ void bench_log_feed(struct bench_log *bench)
     struct bench_log_reader *reader = die_if_null(malloc(sizeof(*reader)));
     bench_log_pub_begin(&bench->pub, &(struct bench_log_pub_plan){.fill = 1});
     bench_log_pub_wait(&bench->pub);
+    if (bench->options.replayed != 0) {
+        bench_log_pub_begin(&bench->pub,
+                            &(struct bench_log_pub_plan){.fill = bench->options.entries,
+                                                         .fill_rooms = bench->options.replayed});
+        bench_log_pub_wait(&bench->pub);
+    }
     for (unsigned i = 0; i < bench->options.rounds; i++) {
         if (bench->options.base || bench->options.followed == 0)
             measure_base(bench);

@@ -18,7 +18,7 @@ static const struct {
 } COMMANDS[] = {
     [BENCH_LOG_FEED] = {"feed",
                         "rooms are followed while others publish: latency, CPU, reads, bells",
-                        {.rooms = 10000, .rate = 10000, .seconds = 5, .warm = 1}},
+                        {.rooms = 10000, .rate = 10000, .seconds = 5, .warm = 1, .entries = 5000}},
     [BENCH_LOG_RECONNECT] = {"reconnect",
                              "connections are cut: time until every room was read again",
                              {.rooms = 50000}},
@@ -58,7 +58,10 @@ static const struct option_row ROWS[] = {
     {"base", OPTION_FLAG, FIELD(base), 0, 0,
      "feed: before each round the same publishes with nobody reading"},
     {"encode", OPTION_FLAG, FIELD(encode), 0, 0, "feed: make the packet of each entry too"},
-    {"entries", OPTION_COUNT, FIELD(entries), 1, 10000000, "replay: entries in each room"},
+    {"replayed", OPTION_COUNT, FIELD(replayed), 0, 1000000,
+     "feed: replay so many of the rooms meanwhile, without a pause [0]"},
+    {"entries", OPTION_COUNT, FIELD(entries), 1, 10000000,
+     "replay: entries in each room; feed: in each that is replayed"},
     {"page", OPTION_COUNT, FIELD(page), 1, 10000, "replay: entries a page [500]"},
     {"pages", OPTION_COUNT, FIELD(pages), 1, 1000, "replay: pages in flight [4]"},
     {"in-flight", OPTION_COUNT, FIELD(in_flight), 1, 60000, "append: under way when pipelined"},
@@ -137,7 +140,10 @@ static void check_together(struct bench_log_options *options)
         options->followed = options->rooms;
     if (options->hot == 0 || options->hot > options->rooms)
         options->hot = options->rooms;
-    if (options->maxlen != 0 && options->entries > options->maxlen)
+    if (options->replayed > options->rooms)
+        options->replayed = options->rooms;
+    bool replays = options->command == BENCH_LOG_REPLAY || options->replayed != 0;
+    if (replays && options->maxlen != 0 && options->entries > options->maxlen)
         die(DIE_USAGE, "--entries above --maxlen: Redis would cut what is to be replayed");
     if (options->command == BENCH_LOG_FEED && options->rate * options->seconds < 1)
         die(DIE_USAGE, "--rate times --seconds is less than one publish");

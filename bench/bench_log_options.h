@@ -22,7 +22,8 @@ struct bench_log_options {
     double seconds;    /* of one measurement */
     double warm;       /* seconds before it */
     unsigned rounds;
-    unsigned entries;   /* replay: in each room */
+    unsigned replayed;  /* feed: of the rooms, so many are replayed meanwhile */
+    unsigned entries;   /* replay: in each room; feed: in each that is replayed */
     unsigned page;      /* replay: entries a page */
     unsigned pages;     /* replay: in flight */
     unsigned in_flight; /* append: pipelined */

@@ -147,10 +147,11 @@ static void run_plain(struct plain *plain, struct bench_log_pub_schedule *schedu
     check(plain);
 }
 
-static void fill(struct plain *plain, uint64_t each)
+static void fill(struct plain *plain, const struct bench_log_pub_plan *plan)
 {
-    for (uint64_t i = 0; i < each; i++) {
-        for (unsigned room = 0; room < plain->pub->options->rooms; room++) {
+    unsigned rooms = plan->fill_rooms != 0 ? plan->fill_rooms : plain->pub->options->rooms;
+    for (uint64_t i = 0; i < plan->fill; i++) {
+        for (unsigned room = 0; room < rooms; room++) {
             put(plain, room, 0, 0);
             if (redis_link_unanswered(plain->link) >= FILL_BATCH)
                 redis_link_settle(plain->link);
@@ -185,7 +186,7 @@ static _Noreturn void serve(struct bench_log_pub *pub)
         schedule.ticks = 0;
         memset(&pub->shared->late, 0, sizeof(pub->shared->late));
         if (schedule.plan.fill != 0)
-            fill(&plain, schedule.plan.fill);
+            fill(&plain, &schedule.plan);
         else if (script != NULL)
             bench_log_pub_script_run(script, &schedule);
         else

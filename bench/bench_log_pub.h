@@ -29,8 +29,9 @@ struct bench_log_pub_shared {
 };
 
 struct bench_log_pub_plan {
-    uint64_t fill;     /* so many to each room at once, untimed; 0: by the clock, as follows */
-    uint64_t start_ns; /* the first batch is due */
+    uint64_t fill;       /* so many to each room at once, untimed; 0: by the clock, as below */
+    unsigned fill_rooms; /* the first so many; 0: all */
+    uint64_t start_ns;   /* the first batch is due */
     double seconds;
 };
 

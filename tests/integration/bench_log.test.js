@@ -54,6 +54,13 @@ test("feed publishes as roomd does, to few rooms, with packets", async () => {
   await isWell(redis, "feed", ...LITTLE, "--script", "--hot", "2", "--encode", "--live", "poll");
 });
 
+test("feed replays rooms meanwhile", async () => {
+  const redis = await startRedis();
+  const args = [...LITTLE, "--replayed", "3", "--entries", "700"];
+  const { median } = await isWell(redis, "feed", ...args);
+  assert.ok(median.replayed_per_second > 0);
+});
+
 test("reconnect cuts the log's connections, and all that was missed comes", async () => {
   const redis = await startRedis();
   const { median } = await isWell(redis, "reconnect", "--rooms", "200", "--rounds", "2");
