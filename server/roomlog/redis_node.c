@@ -72,9 +72,15 @@ static void on_down(void *arg, const char *reason)
     went(arg, reason);
 }
 
+static struct redis_node *redirect(struct redis_node *node, const struct redis_redirect *where);
+
 static void on_health(void *arg, bool ok, const char *reason)
 {
     struct redis_node *node = arg;
+    struct redis_redirect where;
+    /* It is well, but the slot of the probe's key has gone; the next probe takes another key. */
+    if (!ok && redis_redirect_parse(reason, &where) && redirect(node, &where) != NULL)
+        return;
     node->healthy = ok;
     if (ok)
         came(node);
