@@ -8,7 +8,7 @@ import { describe } from "node:test";
 import { IMPATIENT, Stage } from "../lib/faults.js";
 import { tidyTest } from "../lib/leftovers.js";
 import { loss } from "../lib/losses.js";
-import { startRedis, until } from "../lib/servers.js";
+import { freePort, startRedis, until } from "../lib/servers.js";
 
 const test = tidyTest(60_000);
 
@@ -128,10 +128,11 @@ const faults = {
   },
   "made a replica of a master with other data": {
     async ruin(stage, key) {
-      const other = await startRedis({ args: ["--port", (stage.port2 = stage.port + 1)] });
+      const port = await freePort();
+      const other = await startRedis({ args: ["--port", port] });
       await other.cli("XADD", key, "5-0", "data", "1");
       await other.cli("XADD", key, "200-0", "data", "1");
-      await stage.command("REPLICAOF", "127.0.0.1", stage.port2);
+      await stage.command("REPLICAOF", "127.0.0.1", port);
       await until("it has the other's data", async () => {
         return (await stage.command("XLEN", key).catch(() => 0)) === 2;
       });

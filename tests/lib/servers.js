@@ -99,6 +99,7 @@ export async function startRedis(options = {}) {
   });
   return {
     pid: child.pid,
+    dir,
     socketPath,
     url: `unix://${socketPath}?db=0`,
     cli,
