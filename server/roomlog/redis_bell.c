@@ -7,9 +7,9 @@
 #include <stdlib.h>
 
 enum {
-    TRIES = 2,            /* of a source that isn't refused, before the next has its turn */
-    PATIENCE_MS = 1000,   /* LIVE waits this long for a source before it is read without */
-    AGAIN_MS = 60 * 1000, /* from when no source would do until the best gets another chance */
+    TRIES = 2,          /* of a source that isn't refused, before the next has its turn */
+    PATIENCE_MS = 1000, /* LIVE waits this long for a source before it is read without */
+    AGAIN_PROBES = 12,  /* from when no source would do until the best gets another chance */
 };
 
 /* moves[from] has a bit for each state that may follow. */
@@ -24,13 +24,16 @@ static const unsigned moves[REDIS_BELL_STATES] = {
 #undef TO
 
 /* Which sources are tried, and in which order. */
-static const struct redis_bell_source *const automatic[] = {&redis_bell_tracking, NULL};
+static const struct redis_bell_source *const automatic[] = {&redis_bell_tracking,
+                                                            &redis_bell_keyspace, NULL};
 static const struct redis_bell_source *const tracking[] = {&redis_bell_tracking, NULL};
+static const struct redis_bell_source *const keyspace[] = {&redis_bell_keyspace, NULL};
 static const struct redis_bell_source *const none[] = {NULL};
 
 static const struct redis_bell_source *const *const sources[] = {
     [ROOMLOG_REDIS_AUTO] = automatic,
     [ROOMLOG_REDIS_TRACKING] = tracking,
+    [ROOMLOG_REDIS_KEYSPACE] = keyspace,
     [ROOMLOG_REDIS_POLL] = none,
 };
 
@@ -50,7 +53,9 @@ static void tell(struct redis_bell *bell, enum redis_bell_kind kind, const char 
     if (bell->told == kind)
         return;
     bell->told = kind;
-    if (kind == REDIS_BELL_POLL)
+    if (kind == REDIS_BELL_POLL && *bell->sources == NULL)
+        logger_info("redis live feed polls", KV_TEXT("reason", reason));
+    else if (kind == REDIS_BELL_POLL)
         logger_warn("redis live feed polls", KV_TEXT("reason", reason));
     else
         logger_info("redis live feed follows bells", KV_TEXT("live", (*bell->source)->name));
@@ -85,6 +90,7 @@ static void begin_link(struct redis_bell *bell)
     bell->linking = true;
     bell->unheard = false;
     bell->tries++;
+    (void)redis_bell_probe_aim(bell);
     (*bell->source)->link(bell);
 }
 
@@ -143,7 +149,8 @@ static void link_failed(struct redis_bell *bell, const char *reason, bool for_go
     }
     if (*bell->source == NULL) {
         tell(bell, REDIS_BELL_POLL, reason);
-        loop_timer_start(bell->loop, &bell->patience, AGAIN_MS, on_again, bell);
+        loop_timer_start(bell->loop, &bell->patience, AGAIN_PROBES * bell->config.probe_ms,
+                         on_again, bell);
     }
     if (linked(bell) || (*bell->source == NULL && bell->state == REDIS_BELL_LINKING))
         open_for_reads(bell, REDIS_BELL_DEAF);

@@ -61,6 +61,7 @@ struct redis_bell_config {
     struct redis_finder *finder; /* kept */
     enum roomlog_redis_live live;
     uint64_t connect_ms, command_ms;
+    uint64_t probe_ms; /* between two probes */
 
     /* Of whoever owns the whole log; each runs from the loop. */
     void *owner;

@@ -8,8 +8,14 @@
 
 #include "roomlog/redis_bell.h"
 #include "roomlog/redis_reply.h"
+#include "roomlog/redis_subs.h"
 
-enum { REDIS_BELL_REASON_MAX = 192, REDIS_BELL_KEY_MAX = 32, REDIS_BELL_PROBE_WORDS = 8 };
+enum {
+    REDIS_BELL_REASON_MAX = 192,
+    REDIS_BELL_KEY_MAX = 48,
+    REDIS_BELL_CHANNELS_MAX = 32,
+    REDIS_BELL_PROBE_WORDS = 8
+};
 
 /* In the order of the metric's numbers. */
 enum redis_bell_kind {
@@ -52,9 +58,13 @@ struct redis_bell_source {
      * number is the write's payload. Words live as long as the bell, or are number. */
     void (*probe_read)(struct redis_bell *bell, struct redis_bell_words *out);
     void (*probe_write)(struct redis_bell *bell, struct str number, struct redis_bell_words *out);
+    /* Or NULL: it needn't know. The probe's keys are others now. The next round comes a little
+     * later. */
+    void (*aimed)(struct redis_bell *bell);
 };
 
 extern const struct redis_bell_source redis_bell_tracking;
+extern const struct redis_bell_source redis_bell_keyspace;
 
 enum redis_bell_state {
     REDIS_BELL_DOWN,
@@ -80,8 +90,9 @@ struct redis_bell_probe {
     unsigned ticks;
     uint64_t count; /* of all that were begun */
     struct redis_command command;
-    struct loop_timer timer; /* IDLE: the next one; LISTENS: a tick */
-    char key[REDIS_BELL_KEY_MAX];
+    struct loop_timer timer;         /* IDLE: the next one; LISTENS: a tick */
+    char key[REDIS_BELL_KEY_MAX];    /* a text, or a channel */
+    char stream[REDIS_BELL_KEY_MAX]; /* in the same slot of a cluster; as the source likes it */
 };
 
 struct redis_bell {
@@ -110,7 +121,11 @@ struct redis_bell {
 
     struct redis_bell_probe probe;
 
-    uint64_t bell_id; /* what Redis calls BELL, where *source needs that */
+    /* What a source keeps. */
+    uint64_t bell_id;                       /* what Redis calls BELL */
+    struct redis_subs *subs;                /* NULL unless linked */
+    char channels[REDIS_BELL_CHANNELS_MAX]; /* what a room's channel begins with */
+    bool warned;                            /* that Redis makes too few events */
 };
 
 /* --- for sources ---------------------------------------------------------------------------- */
@@ -126,9 +141,36 @@ void redis_bell_hear(struct redis_bell *bell);
 void redis_bell_errand(struct redis_bell *bell, struct redis_conn *conn,
                        const struct redis_words *words, redis_bell_fn done);
 
+/* --- for those that subscribe: redis_bell_subscribe.c --------------------------------------- */
+
+/* Links, with the channel of what the probe writes first. A channel is prefix and key. */
+void redis_bell_subscribe(struct redis_bell *bell, const char *prefix, const char *probed);
+/* The probe writes something else now. */
+void redis_bell_subscribe_again(struct redis_bell *bell, const char *probed);
+void redis_bell_unsubscribe(struct redis_bell *bell);
+void redis_bell_subscribe_arm(struct redis_bell *bell, struct str key);
+void redis_bell_subscribe_disarm(struct redis_bell *bell, struct str key);
+/* Is it a message on one of these channels? */
+bool redis_bell_subscribe_message(const struct redis_bell *bell, const struct redis_reply *reply,
+                                  struct str *out_key, struct str *out_payload);
+
+/* --- for those whose probe is a stream ------------------------------------------------------ */
+
+/* One entry, whose field n is the number. */
+void redis_bell_probe_read_stream(struct redis_bell *bell, struct redis_bell_words *out);
+void redis_bell_probe_write_stream(struct redis_bell *bell, struct str number,
+                                   struct redis_bell_words *out);
+/* It was heard: it goes when we do. */
+void redis_bell_probe_expire_stream(struct redis_bell *bell);
+
 /* --- between redis_bell.c and redis_bell_probe.c -------------------------------------------- */
 
+/* Draws the probe's keys. */
 void redis_bell_probe_init(struct redis_bell *bell);
+enum redis_bell_aim { REDIS_BELL_SAME, REDIS_BELL_OTHER, REDIS_BELL_NOWHERE };
+/* Keys that this Redis holds: those that we had if it does, or others. NOWHERE: none, as it seems.
+ */
+enum redis_bell_aim redis_bell_probe_aim(struct redis_bell *bell);
 void redis_bell_probe_stop(struct redis_bell *bell);
 /* How a probe ended that was answered. */
 void redis_bell_was_heard(struct redis_bell *bell);

@@ -4,10 +4,10 @@
 
 #include <inttypes.h>
 #include <stdio.h>
+#include <string.h>
 
 enum {
-    PROBE_EVERY_MS = 5000,
-    PROBE_AGAIN_MS = 1000, /* after one that failed */
+    AGAIN_MS = 1000,       /* after one that failed, at the latest */
     LISTEN_TICKS = 4,      /* a bell may come this much later than the write's answer, */
     LISTEN_TICK_MS = 250,  /* in steps: if it was us who slept, only one of them is lost */
     KEY_DRAWS_MAX = 100000 /* of a cluster's 16384 slots */
@@ -29,15 +29,20 @@ static void end(struct redis_bell *bell, uint64_t next_ms)
     loop_timer_start(bell->loop, &bell->probe.timer, next_ms, on_timer, bell);
 }
 
+static uint64_t again_ms(const struct redis_bell *bell)
+{
+    return bell->config.probe_ms < AGAIN_MS ? bell->config.probe_ms : AGAIN_MS;
+}
+
 static void fail(struct redis_bell *bell, const char *reason)
 {
-    end(bell, PROBE_AGAIN_MS);
+    end(bell, again_ms(bell));
     bell->config.health(bell->config.owner, false, reason);
 }
 
 static void succeed(struct redis_bell *bell)
 {
-    end(bell, PROBE_EVERY_MS);
+    end(bell, bell->config.probe_ms);
     redis_bell_was_heard(bell);
 }
 
@@ -74,9 +79,38 @@ static void write_key(struct redis_bell *bell, struct str number, struct redis_b
 {
     const struct str words[] = {STR("SET"), str_from(bell->probe.key), number, STR("PX"),
                                 KEY_TTL_MS};
-    for (size_t i = 0; i < sizeof(words) / sizeof(words[0]); i++)
-        out->p[i] = words[i];
+    memcpy(out->p, words, sizeof(words));
     out->count = sizeof(words) / sizeof(words[0]);
+}
+
+void redis_bell_probe_read_stream(struct redis_bell *bell, struct redis_bell_words *out)
+{
+    const struct str words[] = {
+        STR("XRANGE"), str_from(bell->probe.stream), STR("-"), STR("+"), STR("COUNT"), STR("1")};
+    memcpy(out->p, words, sizeof(words));
+    out->count = sizeof(words) / sizeof(words[0]);
+}
+
+void redis_bell_probe_write_stream(struct redis_bell *bell, struct str number,
+                                   struct redis_bell_words *out)
+{
+    const struct str words[] = {
+        STR("XADD"), str_from(bell->probe.stream), STR("MAXLEN"), STR("1"), STR("*"), STR("n"),
+        number};
+    memcpy(out->p, words, sizeof(words));
+    out->count = sizeof(words) / sizeof(words[0]);
+}
+
+static void on_expiring(struct redis_bell *bell, const struct redis_reply *reply)
+{
+    (void)bell;
+    (void)reply; /* where that was refused, the key stays, with its one entry */
+}
+
+void redis_bell_probe_expire_stream(struct redis_bell *bell)
+{
+    const struct str words[] = {STR("PEXPIRE"), str_from(bell->probe.stream), KEY_TTL_MS};
+    redis_bell_errand(bell, bell->live, &(struct redis_words){words, 3}, on_expiring);
 }
 
 /* Whose words they are; NULL: read_key, write_key. */
@@ -93,7 +127,7 @@ static void on_read(struct redis_command *command, const struct redis_reply *rep
         return;
     char text[REDIS_BELL_REASON_MAX];
     if (reply == NULL) {
-        end(bell, PROBE_AGAIN_MS); /* the loss itself has been, or is being, told */
+        end(bell, again_ms(bell)); /* the loss itself has been, or is being, told */
         return;
     }
     if (redis_reply_error_text(reply, text, sizeof(text))) {
@@ -119,24 +153,37 @@ static void on_read(struct redis_command *command, const struct redis_reply *rep
         fail(bell, "the connection for appends is down");
 }
 
-/* A key that this Redis holds, the one that we had if it does. False: none, as it seems. */
-static bool aim(struct redis_bell *bell)
+enum redis_bell_aim redis_bell_probe_aim(struct redis_bell *bell)
 {
     for (unsigned i = 0; i < KEY_DRAWS_MAX; i++) {
         if (bell->config.holds(bell->config.owner, str_from(bell->probe.key)))
-            return true;
+            return i == 0 ? REDIS_BELL_SAME : REDIS_BELL_OTHER;
         redis_bell_probe_init(bell);
     }
+    return REDIS_BELL_NOWHERE;
+}
+
+/* Can the probe begin? A source that must subscribe to another key first is given the time. */
+static bool aim(struct redis_bell *bell)
+{
+    const struct redis_bell_source *source = *bell->source;
+    enum redis_bell_aim aimed = redis_bell_probe_aim(bell);
+    if (aimed == REDIS_BELL_NOWHERE) {
+        end(bell, bell->config.probe_ms); /* no room is here either */
+        return false;
+    }
+    if (aimed == REDIS_BELL_SAME || bell->state == REDIS_BELL_DEAF || source->aimed == NULL)
+        return true;
+    end(bell, again_ms(bell));
+    source->aimed(bell);
     return false;
 }
 
 static void begin(struct redis_bell *bell)
 {
     struct redis_bell_words words;
-    if (!aim(bell)) {
-        end(bell, PROBE_EVERY_MS); /* no room is here either */
+    if (!aim(bell))
         return;
-    }
     bell->probe.count++;
     bell->probe.link = bell->links;
     bell->probe.heard = false;
@@ -149,7 +196,7 @@ static void begin(struct redis_bell *bell)
         read_key(bell, &words);
     if (!redis_conn_send(bell->live, &bell->probe.command,
                          &(struct redis_words){words.p, words.count}, 1))
-        end(bell, PROBE_AGAIN_MS);
+        end(bell, again_ms(bell));
 }
 
 static void on_timer(void *arg)
@@ -160,9 +207,12 @@ static void on_timer(void *arg)
     } else if (!stands(bell)) {
         end(bell, 0);
     } else if (++bell->probe.ticks < LISTEN_TICKS) {
+        /* Whether it rings or not, Redis was read and written. */
+        if (bell->state == REDIS_BELL_LINKED)
+            bell->config.health(bell->config.owner, true, "");
         loop_timer_start(bell->loop, &bell->probe.timer, LISTEN_TICK_MS, on_timer, bell);
     } else {
-        end(bell, bell->state == REDIS_BELL_PROVEN ? PROBE_AGAIN_MS : PROBE_EVERY_MS);
+        end(bell, bell->state == REDIS_BELL_PROVEN ? again_ms(bell) : bell->config.probe_ms);
         redis_bell_was_not_heard(bell);
     }
 }
@@ -184,8 +234,10 @@ void redis_bell_hear(struct redis_bell *bell)
 
 void redis_bell_probe_init(struct redis_bell *bell)
 {
-    (void)snprintf(bell->probe.key, sizeof(bell->probe.key), "roomd:hb:%016" PRIx64,
-                   loop_random(bell->loop));
+    uint64_t name = loop_random(bell->loop);
+    (void)snprintf(bell->probe.key, sizeof(bell->probe.key), "roomd:hb:%016" PRIx64, name);
+    (void)snprintf(bell->probe.stream, sizeof(bell->probe.stream),
+                   "roomd:hs:{roomd:hb:%016" PRIx64 "}", name);
 }
 
 void redis_bell_probe_stop(struct redis_bell *bell)

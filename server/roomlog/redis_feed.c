@@ -17,11 +17,12 @@ enum {
     READ_BYTES = 256 * 1024, /* what one read may bring, about */
     FIRST_GUESS_BYTES = 1024,
     ENTRY_OVERHEAD = 64, /* of an entry's id and framing, about */
-    AUDIT_PARTS = 100,   /* of the rooms, one after the other, so that audits make no bursts */
-    LATER_MS = 250,      /* after an error that may pass */
-    VAIN_BELLS = 3,      /* that rang for nothing, in a row, are no accident */
-    VAIN_MS = 1000,      /* the longest that such a room waits for its next read */
-    DENIED_MS = 2000     /* after one that passes only where somebody changes our rights */
+    LONGEST_TICK_MS = 1000,
+    AUDIT_PARTS = 100, /* of the rooms, one after the other, so that audits make no bursts */
+    LATER_MS = 250,    /* after an error that may pass */
+    VAIN_BELLS = 3,    /* that rang for nothing, in a row, are no accident */
+    VAIN_MS = 1000,    /* the longest that such a room waits for its next read */
+    DENIED_MS = 2000   /* after one that passes only where somebody changes our rights */
 };
 
 /*            XINFO answered                       last follower gone
@@ -59,12 +60,13 @@ struct room {
     bool proofless;          /* the cursor's own entry isn't in the log: only more can tell */
     bool by_script;          /* MULTI was refused just now */
     bool reading;
-    bool changed;     /* since the read under way was sent */
-    bool rung;        /* a bell asks for the next read; */
-    bool by_bell;     /* one asked for this read; */
-    unsigned vain;    /* so many in a row found nothing, each soon after the one before */
-    uint64_t read_ms; /* when the last read was sent */
-    size_t asked;     /* COUNT of the read under way */
+    bool changed;            /* since the read under way was sent */
+    struct stream_id hinted; /* the newest entry that was announced since then */
+    bool rung;               /* a bell asks for the next read; */
+    bool by_bell;            /* one asked for this read; */
+    unsigned vain;           /* so many in a row found nothing, each soon after the one before */
+    uint64_t read_ms;        /* when the last read was sent */
+    size_t asked;            /* COUNT of the read under way */
     size_t entry_bytes;
     struct redis_command read;
     struct redis_feed_lane *via;   /* of the read under way */
@@ -92,6 +94,7 @@ struct redis_feed_lane {
     struct list dirty; /* to be read, in this order */
     size_t reading;
     struct loop_timer tick; /* polls or audits */
+    uint64_t polled_ms;     /* when all were to be read last */
 };
 
 struct redis_feed {
@@ -429,6 +432,9 @@ static void on_answer(struct redis_command *command, const struct redis_reply *r
         on_exec(room, reply);
     }
     room->busy = false;
+    if (stream_id_cmp(room->cursor, room->hinted) < 0)
+        soil(room);
+    room->hinted = STREAM_ID_ZERO;
     (void)release(room);
     pump(lane);
     if (home != lane)
@@ -563,16 +569,28 @@ void redis_feed_route(struct redis_feed *feed,
 
 /* --- bells ---------------------------------------------------------------------------------- */
 
-static void on_tick(void *arg)
+static void on_tick(void *arg);
+
+/* The next look at who needs to be read though nothing rang. */
+static void tick_later(struct redis_feed_lane *lane, uint64_t audit_ms)
 {
-    struct redis_feed_lane *lane = arg;
-    uint64_t audit_ms = redis_bell_audit_ms(lane->bell);
     uint64_t next_ms = audit_ms != 0 ? audit_ms / AUDIT_PARTS : lane->feed->poll_ms;
+    if (next_ms > LONGEST_TICK_MS)
+        next_ms = LONGEST_TICK_MS;
     loop_timer_start(lane->feed->loop, &lane->tick, next_ms, on_tick, lane);
-    if (audit_ms == 0) {
-        soil_all(lane);
+}
+
+static void poll_rooms(struct redis_feed_lane *lane)
+{
+    uint64_t now = loop_now_ms(lane->feed->loop);
+    if (now - lane->polled_ms < lane->feed->poll_ms)
         return;
-    }
+    lane->polled_ms = now;
+    soil_all(lane);
+}
+
+static void audit(struct redis_feed_lane *lane)
+{
     lane->due += lane->count;
     for (; lane->due >= AUDIT_PARTS; lane->due -= AUDIT_PARTS) {
         struct list *link = list_pop_front(&lane->rooms);
@@ -582,10 +600,22 @@ static void on_tick(void *arg)
     pump(lane);
 }
 
+static void on_tick(void *arg)
+{
+    struct redis_feed_lane *lane = arg;
+    uint64_t audit_ms = redis_bell_audit_ms(lane->bell);
+    tick_later(lane, audit_ms);
+    if (audit_ms == 0)
+        poll_rooms(lane);
+    else
+        audit(lane);
+}
+
 static void on_open(void *arg)
 {
     struct redis_feed_lane *lane = arg;
-    loop_timer_start(lane->feed->loop, &lane->tick, lane->feed->poll_ms, on_tick, lane);
+    tick_later(lane, 0);
+    lane->polled_ms = loop_now_ms(lane->feed->loop);
     list_for_each_safe (it, after, &lane->rooms)
         redis_bell_arm(lane->bell, LIST_ITEM(it, struct room, link)->key);
     soil_all(lane);
@@ -609,19 +639,24 @@ static void on_hint(void *arg, struct str key, const struct roomlog_entry *entry
     struct room *room = strmap_find(&lane->feed->map, key);
     if (room == NULL)
         return;
-    /* 0-0 names no entry: the log may be another one by now. */
-    if (!settled(room) || stream_id_is_zero(entry->prev) ||
-        !stream_id_eq(entry->prev, room->cursor)) {
-        soil(room);
-        pump(room->lane);
+    bool known = !stream_id_is_zero(entry->prev); /* 0-0: the log may be another one by now */
+    if (known && settled(room) && stream_id_eq(entry->prev, room->cursor)) {
+        struct roomlog_entry copy = *entry;
+        metrics_inc(lane->feed->metrics, M_FEED_HINTS);
+        room->busy = true;
+        deliver(room, &copy, 1);
+        room->busy = false;
+        (void)release(room);
         return;
     }
-    struct roomlog_entry copy = *entry;
-    metrics_inc(lane->feed->metrics, M_FEED_HINTS);
-    room->busy = true;
-    deliver(room, &copy, 1);
-    room->busy = false;
-    (void)release(room);
+    if (known && room->reading) {
+        /* That read may bring it: its answer will tell. */
+        if (stream_id_cmp(room->hinted, entry->id) < 0)
+            room->hinted = entry->id;
+        return;
+    }
+    ring(room);
+    pump(room->lane);
 }
 
 static bool on_cursor(void *arg, struct str key, struct stream_id *out_id)

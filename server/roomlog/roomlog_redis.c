@@ -10,7 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-enum { PREFIX_MAX = 128, KEY_MAX = 512, ADDRESS_MAX = 300, REASON_MAX = 192 };
+enum { PREFIX_MAX = 128, KEY_MAX = 512, ADDRESS_MAX = 300, REASON_MAX = 192, PROBE_MS = 5000 };
 
 /* UNTOLD until something is known; the other two alternate, each with one line in the logger. */
 enum state { UNTOLD, READY, AWAY };
@@ -211,6 +211,18 @@ bool roomlog_redis_url_valid(const char *url, char *reason, size_t cap)
     return valid;
 }
 
+bool roomlog_redis_live_valid(const char *url, enum roomlog_redis_live live, char *reason,
+                              size_t cap)
+{
+    struct redis_url parsed;
+    bool cluster = redis_url_parse(url, &parsed, reason, cap) && parsed.kind == REDIS_URL_CLUSTER;
+    redis_url_fini(&parsed);
+    if (!cluster || live != ROOMLOG_REDIS_XREAD)
+        return true;
+    (void)snprintf(reason, cap, "%s", "xread doesn't work on a cluster: take auto");
+    return false;
+}
+
 bool roomlog_redis_prefix_valid(const char *prefix, char *reason, size_t cap)
 {
     const char *wrong = NULL;
@@ -276,7 +288,8 @@ static void open_log(struct redis_log *log, struct loop *loop,
         .bell = {.url = &log->url,
                  .live = config->live,
                  .connect_ms = config->connect_ms,
-                 .command_ms = config->command_ms},
+                 .command_ms = config->command_ms,
+                 .probe_ms = config->probe_ms != 0 ? config->probe_ms : PROBE_MS},
     };
     if (log->url.kind == REDIS_URL_CLUSTER) {
         log->cluster = redis_cluster_open(&node, &cluster_ops, log);
@@ -299,6 +312,7 @@ struct roomlog *roomlog_redis_create(struct loop *loop, struct metrics *metrics,
     struct redis_url url;
     char reason[REASON_MAX];
     if (!roomlog_redis_prefix_valid(config->prefix, reason, sizeof(reason)) ||
+        !roomlog_redis_live_valid(config->url, config->live, reason, sizeof(reason)) ||
         !redis_url_parse(config->url, &url, reason, sizeof(reason)))
         return NULL;
     if (!create_tls(&url, &config->tls, &url.trust, reason, sizeof(reason))) {

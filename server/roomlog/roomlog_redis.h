@@ -12,7 +12,15 @@
 #include "base/metrics.h"
 #include "roomlog/roomlog.h"
 
-enum roomlog_redis_live { ROOMLOG_REDIS_AUTO, ROOMLOG_REDIS_TRACKING, ROOMLOG_REDIS_POLL };
+/* How it hears of new entries: redis_bell.h. */
+enum roomlog_redis_live {
+    ROOMLOG_REDIS_AUTO,
+    ROOMLOG_REDIS_TRACKING,
+    ROOMLOG_REDIS_KEYSPACE,
+    ROOMLOG_REDIS_POLL,
+    ROOMLOG_REDIS_XREAD,
+    ROOMLOG_REDIS_PUBSUB
+};
 
 /* For rediss://: each a file's path or a name, NULL where there is none. See redis_tls.h. */
 struct roomlog_redis_tls {
@@ -25,6 +33,7 @@ struct roomlog_redis_config {
     const char *prefix; /* of the rooms' keys */
     enum roomlog_redis_live live;
     uint64_t poll_ms;     /* between two reads of each room, where nothing rings */
+    uint64_t probe_ms;    /* between two proofs that something does; 0: 5 s */
     uint64_t max_entries; /* MAXLEN ~; 0: not trimmed by count */
     uint64_t max_age_ms;  /* MINID ~ at each append; 0: not trimmed by age */
     uint64_t dedupe_ms;   /* how long a ref is remembered; 0: not at all */
@@ -47,6 +56,11 @@ bool roomlog_redis_prefix_valid(const char *prefix, char *reason, size_t cap);
 /* Reads the files. False: as above; among others where they are given and the URL has no TLS. */
 bool roomlog_redis_tls_valid(const char *url, const struct roomlog_redis_tls *tls, char *reason,
                              size_t cap);
+
+/* Can rooms be heard of in this way there? xread can't on a cluster: one call asks for all rooms,
+ * and a cluster wants all keys of a call in one slot. url is valid. False: as above. */
+bool roomlog_redis_live_valid(const char *url, enum roomlog_redis_live live, char *reason,
+                              size_t cap);
 
 /* Returns owned, NULL where the URL, the prefix or what TLS needs is invalid; connects in the
  * background, again and again. Keeps loop and metrics; copies config. */
