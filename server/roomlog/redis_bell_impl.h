@@ -65,6 +65,7 @@ struct redis_bell_source {
 
 extern const struct redis_bell_source redis_bell_tracking;
 extern const struct redis_bell_source redis_bell_keyspace;
+extern const struct redis_bell_source redis_bell_xread;
 
 enum redis_bell_state {
     REDIS_BELL_DOWN,
@@ -122,8 +123,9 @@ struct redis_bell {
     struct redis_bell_probe probe;
 
     /* What a source keeps. */
-    uint64_t bell_id;                       /* what Redis calls BELL */
-    struct redis_subs *subs;                /* NULL unless linked */
+    uint64_t bell_id;        /* what Redis calls BELL */
+    struct redis_subs *subs; /* NULL unless linked */
+    struct redis_bell_xread *xread;
     char channels[REDIS_BELL_CHANNELS_MAX]; /* what a room's channel begins with */
     bool warned;                            /* that Redis makes too few events */
 };

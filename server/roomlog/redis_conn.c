@@ -168,7 +168,7 @@ static bool fits(const struct redis_words *commands, size_t count)
 {
     size_t left = REDIS_CONN_BYTES_MAX;
     for (size_t i = 0; i < count; i++) {
-        assert(commands[i].count != 0 && commands[i].count <= REDIS_CONN_WORDS_MAX);
+        assert(commands[i].count != 0);
         for (size_t k = 0; k < commands[i].count; k++) {
             if (commands[i].p[k].len > left)
                 return false;

@@ -39,7 +39,7 @@ struct redis_conn;
 struct redis_command;
 
 enum {
-    REDIS_CONN_WORDS_MAX = 32,       /* of one command */
+    REDIS_CONN_WORDS_MAX = 32,       /* of one command; only XREAD's may have more */
     REDIS_CONN_BYTES_MAX = 128 << 20 /* of one command's words together */
 };
 
