@@ -25,7 +25,14 @@ struct config_list {
 };
 
 /* In the order of their choices in the table. */
-enum config_live { CONFIG_LIVE_AUTO, CONFIG_LIVE_TRACKING, CONFIG_LIVE_POLL };
+enum config_live {
+    CONFIG_LIVE_AUTO,
+    CONFIG_LIVE_TRACKING,
+    CONFIG_LIVE_KEYSPACE,
+    CONFIG_LIVE_POLL,
+    CONFIG_LIVE_XREAD,
+    CONFIG_LIVE_PUBSUB
+};
 enum config_level { CONFIG_DEBUG, CONFIG_INFO, CONFIG_WARN, CONFIG_ERROR };
 enum config_format { CONFIG_LOGFMT, CONFIG_JSON };
 

@@ -68,8 +68,9 @@ const struct config_option config_options[] = {
     A_TEXT("redis-tls-name", redis_tls_name, NULL, "NAME",
            "with rediss://: the name in Redis' certificate, where it isn't the host's"),
     A_CHOICE(
-        "redis-live", redis_live, "auto", "auto|tracking|poll",
-        "how roomd hears of new entries: client tracking, or reading each room again and again"),
+        "redis-live", redis_live, "auto", "auto|tracking|keyspace|poll|xread|pubsub",
+        "how roomd hears of new entries; auto takes the first of tracking, keyspace and poll that "
+        "works"),
     A_TIME("redis-poll-interval", redis_poll_interval, "100ms", 5, 60 * SECOND,
            "between two reads of a room where nothing rings"),
     A_TEXT("redis-prefix", redis_prefix, "room:", "TEXT", "before a room's name in its key"),

@@ -105,6 +105,16 @@ static struct roomlog_redis_tls redis_tls(const struct config *c)
                                       .name = c->redis_tls_name};
 }
 
+/* What the option's words mean. */
+static const enum roomlog_redis_live lives[] = {
+    [CONFIG_LIVE_AUTO] = ROOMLOG_REDIS_AUTO,
+    [CONFIG_LIVE_TRACKING] = ROOMLOG_REDIS_TRACKING,
+    [CONFIG_LIVE_KEYSPACE] = ROOMLOG_REDIS_KEYSPACE,
+    [CONFIG_LIVE_POLL] = ROOMLOG_REDIS_POLL,
+    [CONFIG_LIVE_XREAD] = ROOMLOG_REDIS_XREAD,
+    [CONFIG_LIVE_PUBSUB] = ROOMLOG_REDIS_PUBSUB,
+};
+
 static bool check_redis(const struct house *h)
 {
     struct roomlog_redis_tls tls = redis_tls(&h->config);
@@ -116,6 +126,9 @@ static bool check_redis(const struct house *h)
         option = "redis";
     else if (!roomlog_redis_prefix_valid(h->config.redis_prefix, reason, sizeof(reason)))
         option = "redis-prefix";
+    else if (!roomlog_redis_live_valid(h->config.redis, lives[h->config.redis_live], reason,
+                                       sizeof(reason)))
+        option = "redis-live";
     else if (!roomlog_redis_tls_valid(h->config.redis, &tls, reason, sizeof(reason)))
         option = "redis-tls";
     if (option == NULL)
@@ -192,9 +205,7 @@ static void create_log(struct house *h)
         .url = c->redis,
         .tls = redis_tls(c),
         .prefix = c->redis_prefix,
-        .live = c->redis_live == CONFIG_LIVE_POLL       ? ROOMLOG_REDIS_POLL
-                : c->redis_live == CONFIG_LIVE_TRACKING ? ROOMLOG_REDIS_TRACKING
-                                                        : ROOMLOG_REDIS_AUTO,
+        .live = lives[c->redis_live],
         .poll_ms = c->redis_poll_interval,
         .max_entries = c->retention_entries,
         .max_age_ms = c->retention_age,

@@ -29,12 +29,13 @@ static const struct redis_bell_source *const automatic[] = {&redis_bell_tracking
 static const struct redis_bell_source *const tracking[] = {&redis_bell_tracking, NULL};
 static const struct redis_bell_source *const keyspace[] = {&redis_bell_keyspace, NULL};
 static const struct redis_bell_source *const xread[] = {&redis_bell_xread, NULL};
+static const struct redis_bell_source *const pubsub[] = {&redis_bell_pubsub, NULL};
 static const struct redis_bell_source *const none[] = {NULL};
 
 static const struct redis_bell_source *const *const sources[] = {
     [ROOMLOG_REDIS_AUTO] = automatic,    [ROOMLOG_REDIS_TRACKING] = tracking,
     [ROOMLOG_REDIS_KEYSPACE] = keyspace, [ROOMLOG_REDIS_POLL] = none,
-    [ROOMLOG_REDIS_XREAD] = xread,
+    [ROOMLOG_REDIS_XREAD] = xread,       [ROOMLOG_REDIS_PUBSUB] = pubsub,
 };
 
 static void move(struct redis_bell *bell, enum redis_bell_state state)

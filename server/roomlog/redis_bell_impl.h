@@ -66,6 +66,7 @@ struct redis_bell_source {
 extern const struct redis_bell_source redis_bell_tracking;
 extern const struct redis_bell_source redis_bell_keyspace;
 extern const struct redis_bell_source redis_bell_xread;
+extern const struct redis_bell_source redis_bell_pubsub;
 
 enum redis_bell_state {
     REDIS_BELL_DOWN,
