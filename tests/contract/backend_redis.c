@@ -25,11 +25,35 @@ struct redis {
 static struct redis_server single;
 static struct cluster_servers cluster;
 static bool clustered; /* which of them this test goes by */
+static enum roomlog_redis_live live;
+
+/* One source of bells after the other. */
+static void start_with(enum roomlog_redis_live how)
+{
+    static const char *const events[] = {"--notify-keyspace-events", "Kgxet", NULL};
+    (void)signal(SIGPIPE, SIG_IGN);
+    live = how;
+    redis_server_start(&single, how == ROOMLOG_REDIS_KEYSPACE ? events : NULL);
+}
 
 static void start(void)
 {
-    (void)signal(SIGPIPE, SIG_IGN);
-    redis_server_start(&single, NULL);
+    start_with(ROOMLOG_REDIS_AUTO);
+}
+
+static void start_keyspace(void)
+{
+    start_with(ROOMLOG_REDIS_KEYSPACE);
+}
+
+static void start_poll(void)
+{
+    start_with(ROOMLOG_REDIS_POLL);
+}
+
+static void start_xread(void)
+{
+    start_with(ROOMLOG_REDIS_XREAD);
 }
 
 static void stop(void)
@@ -40,6 +64,7 @@ static void stop(void)
 static void start_cluster(void)
 {
     (void)signal(SIGPIPE, SIG_IGN);
+    live = ROOMLOG_REDIS_AUTO;
     cluster_servers_start(&cluster, 3, 0, false);
     cluster_servers_hang_up(&cluster);
 }
@@ -68,8 +93,8 @@ static void *open_at(const char *url, const struct backend_limits *limits, struc
                                       &(struct roomlog_redis_config){
                                           .url = url,
                                           .prefix = "room:",
-                                          .live = ROOMLOG_REDIS_AUTO,
-                                          .poll_ms = 1000,
+                                          .live = live,
+                                          .poll_ms = live == ROOMLOG_REDIS_POLL ? 20 : 1000,
                                           .max_entries = limits->max_entries,
                                           .dedupe_ms = limits->dedupe_ms,
                                           .connect_ms = 3000,
@@ -216,17 +241,18 @@ static void lose_tail(void *self, struct str room, size_t lost)
                     (unsigned long)lost);
 }
 
-/* What both have: after their names, start, stop and create. */
-#define ON_REDIS                                                                                   \
-    .trim_slack = 100, /* MAXLEN ~ cuts whole nodes of the stream: at most 100 entries each */     \
+/* trim_slack: MAXLEN ~ cuts whole nodes of the stream, at most 100 entries each. */
+#define ON_REDIS(called, started, stopped, created)                                                \
+    {                                                                                              \
+        .name = called, .trim_slack = 100, .start = started, .stop = stopped, .create = created,   \
         .destroy = destroy, .run = run, .pass = pass, .add = add, .trim = trim, .del = del,        \
-    .reset = reset, .lose_tail = lose_tail
+        .reset = reset, .lose_tail = lose_tail,                                                    \
+    }
 
-const struct backend backend_redis = {
-    .name = "redis", .start = start, .stop = stop, .create = create, ON_REDIS};
-
-const struct backend backend_redis_cluster = {.name = "redis_cluster",
-                                              .start = start_cluster,
-                                              .stop = stop_cluster,
-                                              .create = create_on_cluster,
-                                              ON_REDIS};
+const struct backend backend_redis = ON_REDIS("redis", start, stop, create);
+const struct backend backend_redis_cluster =
+    ON_REDIS("redis_cluster", start_cluster, stop_cluster, create_on_cluster);
+const struct backend backend_redis_keyspace =
+    ON_REDIS("redis_keyspace", start_keyspace, stop, create);
+const struct backend backend_redis_poll = ON_REDIS("redis_poll", start_poll, stop, create);
+const struct backend backend_redis_xread = ON_REDIS("redis_xread", start_xread, stop, create);

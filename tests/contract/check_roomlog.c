@@ -1375,6 +1375,24 @@ static void on_redis_cluster(void)
     open_log();
 }
 
+static void on_redis_keyspace(void)
+{
+    backend = &backend_redis_keyspace;
+    open_log();
+}
+
+static void on_redis_poll(void)
+{
+    backend = &backend_redis_poll;
+    open_log();
+}
+
+static void on_redis_xread(void)
+{
+    backend = &backend_redis_xread;
+    open_log();
+}
+
 static void add_tests(TCase *tc)
 {
     tcase_add_test(tc, an_append_is_answered_later_and_once);
@@ -1426,7 +1444,10 @@ static void add_tests(TCase *tc)
     tcase_add_test(tc, a_read_may_be_cancelled_from_the_answer_before_it);
     tcase_add_test(tc, a_log_may_vanish_while_its_page_is_read);
     tcase_add_test(tc, reads_above_the_bound_are_refused_and_the_rest_is_untouched);
+}
 
+static void add_feed_tests(TCase *tc)
+{
     tcase_add_test(tc, a_feed_starts_at_the_head);
     tcase_add_test(tc, a_follower_hears_every_entry_in_order_whoever_appends);
     tcase_add_test(tc, a_follower_hears_the_first_entry_of_a_new_room);
@@ -1445,22 +1466,30 @@ static void add_tests(TCase *tc)
     tcase_add_test(tc, a_feed_whose_place_was_cut_away_breaks_rather_than_guess);
 }
 
-static void add_backend(Suite *suite, const struct backend *b, SFun open)
+enum tests { ALL, FEED };
+
+static void add_backend(Suite *suite, const struct backend *b, SFun open, enum tests tests)
 {
     TCase *tc = tcase_create(b->name);
     if (b->start != NULL)
         tcase_add_unchecked_fixture(tc, b->start, b->stop);
     tcase_add_checked_fixture(tc, open, close_log);
-    add_tests(tc);
+    tcase_set_timeout(tc, 15);
+    if (tests == ALL)
+        add_tests(tc);
+    add_feed_tests(tc);
     suite_add_tcase(suite, tc);
 }
 
 static Suite *suite_make(void)
 {
     Suite *suite = suite_create("roomlog");
-    add_backend(suite, &backend_mem, on_mem);
-    add_backend(suite, &backend_faulty, on_faulty);
-    add_backend(suite, &backend_redis, on_redis);
-    add_backend(suite, &backend_redis_cluster, on_redis_cluster);
+    add_backend(suite, &backend_mem, on_mem, ALL);
+    add_backend(suite, &backend_faulty, on_faulty, ALL);
+    add_backend(suite, &backend_redis, on_redis, ALL);
+    add_backend(suite, &backend_redis_cluster, on_redis_cluster, ALL);
+    add_backend(suite, &backend_redis_keyspace, on_redis_keyspace, FEED);
+    add_backend(suite, &backend_redis_poll, on_redis_poll, FEED);
+    add_backend(suite, &backend_redis_xread, on_redis_xread, FEED);
     return suite;
 }
