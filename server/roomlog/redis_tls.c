@@ -96,8 +96,8 @@ static SSL_CTX *context_create(char *const files[FILES], char *reason, size_t ca
     /* What a reply's length says is what tells that one was cut, so an end without a goodbye, as
      * Redis' own, is an end like any other. */
     (void)SSL_CTX_set_options(ctx, SSL_OP_NO_RENEGOTIATION | SSL_OP_IGNORE_UNEXPECTED_EOF);
-    (void)SSL_CTX_set_mode(ctx, SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_RELEASE_BUFFERS |
-                                    SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
+    (void)SSL_CTX_set_mode(ctx,
+                           SSL_MODE_ENABLE_PARTIAL_WRITE | SSL_MODE_ACCEPT_MOVING_WRITE_BUFFER);
     SSL_CTX_set_read_ahead(ctx, 1);
     SSL_CTX_set_default_read_buffer_len(ctx, READ_AHEAD);
     SSL_CTX_set_verify(ctx, SSL_VERIFY_PEER, NULL);

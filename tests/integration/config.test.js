@@ -55,6 +55,21 @@ test("an error names its place, and the exit code is 1", async () => {
     [["--low-water", "2MiB"], {}, "low-water must be below high-water"],
     [["--listen", "8080"], {}, "expected HOST:PORT"],
     [["--redis", "http://localhost"], {}, "redis"],
+    [
+      ["--redis", "rediss://localhost", "--redis-tls-ca", "/nonexistent.pem"],
+      {},
+      "/nonexistent.pem: No such file or directory",
+    ],
+    [
+      ["--redis", "rediss://localhost", "--redis-tls-cert", "/nonexistent.pem"],
+      {},
+      "a certificate and its key go together",
+    ],
+    [
+      ["--redis", "redis://localhost", "--redis-tls-name", "redis.example"],
+      {},
+      "certificates are of use only where the URL begins with rediss",
+    ],
     [["--web-root", "/nonexistent"], {}, "/nonexistent"],
   ];
   for (const [args, env, message] of cases) {
