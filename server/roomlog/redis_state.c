@@ -5,20 +5,28 @@
 
 #include <stdlib.h>
 
-/* pcall of XINFO: the stream may be missing. Before Redis 7.0 there is no `entries-added`, and only
- * the first two can be told. */
-const char redis_state_gone[] = "local function gone(room, state)\n"
-                                "  local id = redis.call('HGET', state, '\\0id')\n"
-                                "  if not id then return redis.call('EXISTS', room) == 0 end\n"
-                                "  local at = redis.call('XRANGE', room, id, '+', 'COUNT', 1)[1]\n"
-                                "  if at and at[1] == id then return false end\n"
-                                "  local info = redis.pcall('XINFO', 'STREAM', room)\n"
-                                "  if info.err then return true end\n"
-                                "  local of = {}\n"
-                                "  for i = 1, #info, 2 do of[info[i]] = info[i + 1] end\n"
-                                "  if not at then return of['last-generated-id'] ~= id end\n"
-                                "  return of['entries-added'] == of['length']\n"
-                                "end\n";
+/* Ids are compared as the texts that they are: Lua's numbers can't hold them. pcall of XINFO: the
+ * stream may be missing. Before Redis 7.0 there is no `entries-added`, and only the first two can
+ * be told. */
+const char redis_state_gone[] =
+    "local function more(a, b) return #a > #b or (#a == #b and a > b) end\n"
+    "local function above(a, b)\n"
+    "  local ams, aseq = a:match('(%d+)-(%d+)')\n"
+    "  local bms, bseq = b:match('(%d+)-(%d+)')\n"
+    "  return more(ams, bms) or (ams == bms and more(aseq, bseq))\n"
+    "end\n"
+    "local function gone(room, state)\n"
+    "  local id = redis.call('HGET', state, '\\0id')\n"
+    "  if not id or not id:match('^%d+-%d+$') then return redis.call('EXISTS', room) == 0 end\n"
+    "  local at = redis.call('XRANGE', room, id, '+', 'COUNT', 1)[1]\n"
+    "  if at and at[1] == id then return false end\n"
+    "  local info = redis.pcall('XINFO', 'STREAM', room)\n"
+    "  if info.err then return true end\n"
+    "  local of = {}\n"
+    "  for i = 1, #info, 2 do of[info[i]] = info[i + 1] end\n"
+    "  if not at then return above(id, of['last-generated-id']) end\n"
+    "  return of['entries-added'] == of['length']\n"
+    "end\n";
 
 static const char guard[] =
     "if gone(KEYS[1], KEYS[2]) then return {0, '0'} end\n"
