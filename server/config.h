@@ -33,6 +33,7 @@ enum config_live {
     CONFIG_LIVE_XREAD,
     CONFIG_LIVE_PUBSUB
 };
+enum config_ack { CONFIG_ACK_MEMORY, CONFIG_ACK_REPLICA, CONFIG_ACK_DISK };
 enum config_level { CONFIG_DEBUG, CONFIG_INFO, CONFIG_WARN, CONFIG_ERROR };
 enum config_format { CONFIG_LOGFMT, CONFIG_JSON };
 
@@ -50,10 +51,17 @@ struct config {
     char *redis_prefix;
     uint64_t redis_connect_timeout;
     uint64_t redis_command_timeout;
+    uint64_t redis_require_noeviction; /* 0 or 1 */
     uint64_t memory_log_bytes;
     uint64_t retention_entries;
     uint64_t retention_age;
     uint64_t dedupe_window;
+    uint64_t state_keys;
+    uint64_t state_bytes;
+    uint64_t publish_wait;
+    uint64_t publish_ack; /* enum config_ack */
+    uint64_t publish_ack_replicas;
+    uint64_t publish_ack_timeout;
 
     uint64_t max_rooms;
     uint64_t room_linger;

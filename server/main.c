@@ -195,6 +195,9 @@ static void create_log(struct house *h)
             .max_refs = c->memory_log_bytes / BYTES_A_REF,
             .dedupe_ms = c->dedupe_window,
             .max_in_flight = APPENDS_IN_FLIGHT,
+            .max_state_keys = c->state_keys,
+            .max_state_bytes = c->state_bytes,
+            .max_states_bytes = c->memory_log_bytes / 4,
         };
         h->log = roomlog_mem_create(&h->loop.loop, &h->metrics, &limits);
         logger_info("rooms live in this process, and end with it",
@@ -214,6 +217,15 @@ static void create_log(struct house *h)
         .command_ms = c->redis_command_timeout,
         .max_appends = APPENDS_IN_FLIGHT,
         .max_reads = c->pages_in_flight,
+        .state_keys = c->state_keys,
+        .state_bytes = c->state_bytes,
+        .publish_wait_ms = c->publish_wait,
+        .ack = c->publish_ack == CONFIG_ACK_DISK      ? ROOMLOG_REDIS_DISK
+               : c->publish_ack == CONFIG_ACK_REPLICA ? ROOMLOG_REDIS_REPLICA
+                                                      : ROOMLOG_REDIS_MEMORY,
+        .ack_replicas = (unsigned)c->publish_ack_replicas,
+        .ack_ms = c->publish_ack_timeout,
+        .require_noeviction = c->redis_require_noeviction != 0,
     };
     config_redact(c->redis, shown, sizeof(shown));
     logger_info("rooms live in redis", KV_TEXT("url", shown), KV_TEXT("prefix", c->redis_prefix));

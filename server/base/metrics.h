@@ -87,6 +87,12 @@
     X(M_LOG_REFS_FORGOTTEN, counter, "log_refs_forgotten_total",                                   \
       "refs that the log in the process dropped before their time to stay within its ceiling")     \
     X(M_LOG_FULL, counter, "log_full_total", "appends that the log had no room for")               \
+    X(M_PUBLISHES_WAITING, gauge, "publishes_waiting",                                             \
+      "publishes that wait to be sent to the log")                                                 \
+    X(M_PUBLISHES_EXPIRED, counter, "publishes_expired_total",                                     \
+      "publishes rejected because the log was away for too long")                                  \
+    X(M_PUBLISHES_NOT_DURABLE, counter, "publishes_not_durable_total",                             \
+      "publishes in the log that too few replicas, or no disk, have confirmed in time")            \
     X(M_STATES_TOO_LARGE, counter, "states_too_large_total",                                       \
       "reads of a room's state refused because others had made it too large")
 

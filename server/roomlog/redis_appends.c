@@ -1,27 +1,50 @@
 #include "roomlog/redis_appends.h"
 
 #include "base/logger.h"
+#include "base/strmap.h"
 #include "base/xalloc.h"
-#include "roomlog/redis_reply.h"
+#include "roomlog/redis_ready.h"
 
 #include <assert.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 
 enum {
-    SHA_MAX = 64,
-    NUMBER_MAX = 24,
     REASON_MAX = 192,
-    OVERHEAD_MAX = 4096 /* words beside the texts */
+    BUCKETS = 1024, /* of rooms */
+    TRIES_MAX = 3   /* of one request, where Redis has not done it */
 };
 
-/* KEYS: the room, what is remembered. ARGV: how long that is, then XADD's words after the key. */
-static const char script[] = "local first = redis.call('GET', KEYS[2])\n"
-                             "if first then return {first, 1} end\n"
-                             "local id = redis.call('XADD', KEYS[1], unpack(ARGV, 2))\n"
-                             "redis.call('SET', KEYS[2], id, 'PX', ARGV[1])\n"
-                             "return {id, 0}\n";
+/*      DOWN --> GETTING_READY --> OPEN <--> HALTED
+ *       ^             |            |           |
+ *       +-------------+------------+-----------+
+ *
+ * HALTED: Redis has not done some of what it was sent. Nothing is sent until all of that is
+ * answered; then what isn't so is put right. */
+enum phase { DOWN, GETTING_READY, OPEN, HALTED, PHASES };
+
+#define TO(phase) (1u << (phase))
+static const unsigned phase_moves[PHASES] = {
+    [DOWN] = TO(GETTING_READY),
+    [GETTING_READY] = TO(OPEN) | TO(DOWN),
+    [OPEN] = TO(HALTED) | TO(DOWN),
+    [HALTED] = TO(OPEN) | TO(DOWN),
+};
+
+/*   WAITING --> SENT --> (answered)
+ *     ^  ^       |  \--> HELD, until WAIT is answered --> (answered)
+ *     |  +-------+ another Redis is to be asked
+ *     +-- AGAIN, until all that was sent is answered
+ */
+enum stage { WAITING, SENT, HELD, AGAIN, STAGES };
+
+static const unsigned stage_moves[STAGES] = {
+    [WAITING] = TO(SENT),
+    [SENT] = TO(WAITING) | TO(HELD) | TO(AGAIN),
+    [HELD] = 0,
+    [AGAIN] = TO(WAITING),
+};
+#undef TO
 
 struct redis_appends {
     struct loop *loop;
@@ -30,45 +53,43 @@ struct redis_appends {
     const struct redis_appends_ops *ops;
     void *arg;
     struct redis_conn *conn;
-    struct redis_command load;
-    char sha[SHA_MAX]; /* of the script; "": not loaded on this connection */
-    size_t in_flight;
+    struct redis_ready ready;
+
+    enum phase phase;
+    bool leave; /* HALTED: for another connection; else for the script */
+    bool closing;
+    struct list waiting, held, again; /* each in order */
+    size_t sent;
+    size_t in_flight; /* all of them */
     size_t bytes;     /* of their texts */
     size_t asked_for; /* of these, not cancelled */
+    uint64_t seed[2];
+    uint32_t scripted[BUCKETS]; /* of each bucket of rooms: sent as scripts */
+
+    struct loop_timer expiry;
+    struct loop_task commit;
+    struct redis_command wait;
+    bool committing; /* WAIT is not answered yet */
 };
 
-/* One append on its way. The texts are copies: it may have to be sent twice. */
-struct request {
+/* The texts are copies: it may have to be sent twice. */
+struct redis_appends_request {
     struct redis_command command;
+    struct list link;
     struct redis_appends *appends;
     struct roomlog_append *append; /* NULL: cancelled */
     struct roomlog_publish what;
     struct str key;
-    bool sent_twice;
-    bool ahead; /* its slot is still on the way to this Redis */
-    unsigned redirects;
+    enum stage stage;
+    unsigned bucket;
+    unsigned tries, redirects;
+    bool scripted, asking;
+    uint64_t due_ms;                   /* of waiting without a connection; 0: there has been one */
+    struct redis_script_answer answer; /* HELD */
     char bytes[];
 };
 
-/* The words of a command, as they are put together. */
-struct words {
-    struct str p[REDIS_CONN_WORDS_MAX];
-    size_t count;
-};
-
-static void put(struct words *words, struct str word)
-{
-    assert(words->count < REDIS_CONN_WORDS_MAX);
-    words->p[words->count++] = word;
-}
-
-static void put_field(struct words *words, struct str name, struct str value)
-{
-    if (!str_present(value))
-        return;
-    put(words, name);
-    put(words, value);
-}
+static void pump(struct redis_appends *appends);
 
 /* --- requests ------------------------------------------------------------------------------- */
 
@@ -88,12 +109,31 @@ static size_t text_bytes(const struct roomlog_publish *what)
     return what->type.len + what->data.len + what->from.len + what->ref.len + what->key.len;
 }
 
-static struct request *request_create(struct redis_appends *appends, struct str key,
-                                      const struct roomlog_publish *what,
-                                      struct roomlog_append *append)
+/* Counts it where it is from now on. */
+static void enter(struct redis_appends *appends, struct redis_appends_request *request)
 {
-    struct request *request = xalloc(sizeof(*request) + key.len + text_bytes(what));
-    *request = (struct request){.appends = appends, .append = append};
+    request->appends = appends;
+    request->bucket = (unsigned)(strmap_hash(request->key, appends->seed) % BUCKETS);
+    appends->in_flight++;
+    appends->bytes += text_bytes(&request->what);
+    appends->asked_for += request->append != NULL;
+}
+
+static void leave(struct redis_appends_request *request)
+{
+    struct redis_appends *appends = request->appends;
+    appends->in_flight--;
+    appends->bytes -= text_bytes(&request->what);
+    appends->asked_for -= request->append != NULL;
+}
+
+static struct redis_appends_request *request_create(struct redis_appends *appends, struct str key,
+                                                    const struct roomlog_publish *what,
+                                                    struct roomlog_append *append)
+{
+    struct redis_appends_request *request = xalloc(sizeof(*request) + key.len + text_bytes(what));
+    *request = (struct redis_appends_request){.append = append, .stage = WAITING};
+    list_init(&request->link);
     char *at = request->bytes;
     request->key = copy(&at, key);
     request->what.type = copy(&at, what->type);
@@ -101,223 +141,340 @@ static struct request *request_create(struct redis_appends *appends, struct str 
     request->what.from = copy(&at, what->from);
     request->what.ref = copy(&at, what->ref);
     request->what.key = copy(&at, what->key);
+    enter(appends, request);
     return request;
 }
 
-static void request_finish(struct request *request, enum rd_err err, struct stream_id id,
-                           bool duplicate)
+static void request_move(struct redis_appends_request *request, enum stage stage)
 {
     struct redis_appends *appends = request->appends;
+    assert((stage_moves[request->stage] & (1u << stage)) != 0);
+    if (request->stage == WAITING)
+        metrics_dec(appends->metrics, M_PUBLISHES_WAITING);
+    request->stage = stage;
+    list_remove(&request->link);
+}
+
+static void wait_here(struct redis_appends_request *request)
+{
+    request->due_ms = 0;
+    metrics_inc(request->appends->metrics, M_PUBLISHES_WAITING);
+    list_push_back(&request->appends->waiting, &request->link);
+}
+
+static void request_finish(struct redis_appends_request *request, enum rd_err err)
+{
     struct roomlog_append *append = request->append;
-    appends->in_flight--;
-    appends->bytes -= text_bytes(&request->what);
+    struct redis_script_answer answer = request->answer;
+    if (request->stage == WAITING)
+        metrics_dec(request->appends->metrics, M_PUBLISHES_WAITING);
+    list_remove(&request->link);
+    leave(request);
     free(request);
     if (append == NULL)
         return;
-    appends->asked_for--;
     append->impl = NULL;
-    append->done(append, err, id, duplicate);
+    append->done(append, err, err == RD_OK ? answer.id : STREAM_ID_ZERO,
+                 err == RD_OK && answer.duplicate);
 }
 
-/* --- commands ------------------------------------------------------------------------------- */
+/* --- waiting -------------------------------------------------------------------------------- */
 
-static bool deduplicated(const struct request *request)
+static bool connected(const struct redis_appends *appends)
 {
-    return request->appends->config.dedupe_ms != 0 && str_present(request->what.ref);
+    return appends->phase == OPEN || appends->phase == HALTED;
 }
 
-/* The id below which entries are too old. Returns its text's length; 0: no entry can be. */
-static size_t oldest_kept(const struct redis_appends *appends, char *dst)
-{
-    uint64_t now = loop_wall_ms(appends->loop);
-    if (appends->config.max_age_ms == 0 || appends->config.max_age_ms >= now)
-        return 0;
-    return stream_id_format((struct stream_id){now - appends->config.max_age_ms, 0}, dst);
-}
+static void on_expiry(void *arg);
 
-/* What follows XADD and the key. `limit` is MAXLEN's, or else MINID's; XADD takes only one. */
-static void put_entry(struct words *words, const struct roomlog_publish *what, struct str keyword,
-                      struct str limit)
+static void arm_expiry(struct redis_appends *appends)
 {
-    if (limit.len != 0) {
-        put(words, keyword);
-        put(words, STR("~"));
-        put(words, limit);
+    if (connected(appends) || list_empty(&appends->waiting)) {
+        loop_timer_stop(appends->loop, &appends->expiry);
+        return;
     }
-    put(words, STR("*"));
-    put_field(words, STR("type"), what->type);
-    put_field(words, STR("data"), what->data);
-    put_field(words, STR("from"), what->from);
-    put_field(words, STR("ref"), what->ref);
-    put_field(words, STR("key"), what->key);
+    const struct redis_appends_request *first =
+        LIST_ITEM(appends->waiting.next, struct redis_appends_request, link);
+    uint64_t now = loop_now_ms(appends->loop);
+    uint64_t wait = first->due_ms > now ? first->due_ms - now : 0;
+    loop_timer_start(appends->loop, &appends->expiry, wait, on_expiry, appends);
 }
 
-/* {<key>}:ref:<length of user>:<user>:<ref>. Returns owned. The length keeps user "a:b" with ref
- * "c" and user "a" with ref "b:c" apart. */
-static struct str ref_key(const struct request *request)
+static void on_expiry(void *arg)
 {
-    struct str parts[] = {STR("{"), request->key,       STR("}:ref:"), {NULL, 0},
-                          STR(":"), request->what.from, STR(":"),      request->what.ref};
-    char number[NUMBER_MAX];
-    (void)snprintf(number, sizeof(number), "%zu", request->what.from.len);
-    parts[3] = str_from(number);
-
-    size_t len = 0;
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-        len += parts[i].len;
-    char *text = xalloc(len);
-    char *at = text;
-    for (size_t i = 0; i < sizeof(parts) / sizeof(parts[0]); i++)
-        (void)copy(&at, parts[i]);
-    return (struct str){text, len};
+    struct redis_appends *appends = arg;
+    uint64_t now = loop_now_ms(appends->loop);
+    while (!list_empty(&appends->waiting)) {
+        struct redis_appends_request *first =
+            LIST_ITEM(appends->waiting.next, struct redis_appends_request, link);
+        if (first->due_ms > now)
+            break;
+        metrics_inc(appends->metrics, M_PUBLISHES_EXPIRED);
+        request_finish(first, RD_EUNAVAIL);
+    }
+    if (!appends->closing)
+        arm_expiry(appends);
 }
+
+/* From now on, for those that have not begun to be. */
+static void begin_expiry(struct redis_appends *appends)
+{
+    uint64_t due_ms = loop_now_ms(appends->loop) + appends->config.wait_ms;
+    for (struct list *at = appends->waiting.next; at != &appends->waiting; at = at->next) {
+        struct redis_appends_request *request = LIST_ITEM(at, struct redis_appends_request, link);
+        if (request->due_ms == 0)
+            request->due_ms = due_ms;
+    }
+    arm_expiry(appends);
+}
+
+/* --- halting -------------------------------------------------------------------------------- */
+
+static void phase_move(struct redis_appends *appends, enum phase phase)
+{
+    assert((phase_moves[appends->phase] & (1u << phase)) != 0);
+    appends->phase = phase;
+}
+
+/* What wasn't done goes first. */
+static void take_again(struct redis_appends *appends)
+{
+    struct list later;
+    list_init(&later);
+    list_move_all(&later, &appends->waiting);
+    while (!list_empty(&appends->again)) {
+        struct redis_appends_request *request =
+            LIST_ITEM(appends->again.next, struct redis_appends_request, link);
+        request_move(request, WAITING);
+        wait_here(request);
+    }
+    list_move_all(&appends->waiting, &later);
+}
+
+/* Is all that was sent answered? Then what isn't so is put right. */
+static void go_on(struct redis_appends *appends)
+{
+    if (appends->phase != HALTED || appends->sent != 0 || appends->committing || appends->closing)
+        return;
+    take_again(appends);
+    if (appends->leave) {
+        redis_conn_drop(appends->conn, "this is no master any more");
+        return;
+    }
+    phase_move(appends, OPEN);
+    redis_ready_reload(&appends->ready); /* its answer comes before those of what is sent now */
+    pump(appends);
+}
+
+/* Redis has not done it, and can't do what comes behind it either. */
+static void halt(struct redis_appends_request *request, bool for_another)
+{
+    struct redis_appends *appends = request->appends;
+    request_move(request, AGAIN);
+    list_push_back(&appends->again, &request->link);
+    if (appends->phase == OPEN) {
+        phase_move(appends, HALTED);
+        appends->leave = false;
+    }
+    appends->leave = appends->leave || for_another;
+}
+
+/* --- durability ----------------------------------------------------------------------------- */
+
+static void on_committed(struct redis_command *command, const struct redis_reply *reply)
+{
+    struct redis_appends *appends = RD_CONTAINER(command, struct redis_appends, wait);
+    bool holds = reply != NULL && redis_durable_holds(&appends->config.durable, reply);
+    struct list held;
+    appends->committing = false;
+    list_init(&held);
+    list_move_all(&held, &appends->held);
+    go_on(appends);
+    pump(appends);
+    while (!list_empty(&held)) {
+        if (!holds)
+            metrics_inc(appends->metrics, M_PUBLISHES_NOT_DURABLE);
+        request_finish(LIST_ITEM(held.next, struct redis_appends_request, link),
+                       holds ? RD_OK : RD_EUNKNOWN);
+    }
+}
+
+/* Behind all that this turn has sent. */
+static void commit(void *arg)
+{
+    struct redis_appends *appends = arg;
+    struct redis_durable_ask ask;
+    redis_durable_ask(&ask, &appends->config.durable, appends->config.durable.wait_ms);
+    appends->wait.done = on_committed;
+    /* False: the connection is lost, and those that were sent are about to hear of it. */
+    appends->committing = redis_conn_send(appends->conn, &appends->wait, &ask.command, 1);
+}
+
+static bool durable(const struct redis_appends *appends)
+{
+    return appends->config.durable.kind != REDIS_DURABLE_MEMORY;
+}
+
+/* --- sending -------------------------------------------------------------------------------- */
 
 static void on_answer(struct redis_command *command, const struct redis_reply *reply);
 
-/* reload: with the script ahead. */
-static bool request_send(struct request *request, bool reload)
+static bool request_send(struct redis_appends_request *request)
 {
     struct redis_appends *appends = request->appends;
-    char minid[STREAM_ID_TEXT_MAX];
-    char maxlen[NUMBER_MAX] = "";
-    char window[NUMBER_MAX];
-    struct str oldest = {minid, oldest_kept(appends, minid)};
-    if (appends->config.max_entries != 0)
-        (void)snprintf(maxlen, sizeof(maxlen), "%" PRIu64, appends->config.max_entries);
-    struct str newest = str_from(maxlen);
-
-    const struct str load[] = {STR("SCRIPT"), STR("LOAD"), STR(script)};
-    const struct str trim[] = {STR("XTRIM"), request->key, STR("MINID"), STR("~"), oldest};
-    struct words words = {.count = 0};
-    struct str ref = {NULL, 0};
-    if (deduplicated(request)) {
-        ref = ref_key(request);
-        (void)snprintf(window, sizeof(window), "%" PRIu64, appends->config.dedupe_ms);
-        put(&words, STR("EVALSHA"));
-        put(&words, str_from(appends->sha));
-        put(&words, STR("2"));
-        put(&words, request->key);
-        put(&words, ref);
-        put(&words, str_from(window));
-    } else {
-        put(&words, STR("XADD"));
-        put(&words, request->key);
-    }
-    if (newest.len != 0)
-        put_entry(&words, &request->what, STR("MAXLEN"), newest);
-    else
-        put_entry(&words, &request->what, STR("MINID"), oldest);
-
-    static const struct str asking[] = {{"ASKING", 6}};
-    struct redis_words commands[5];
-    size_t count = 0;
-    if (reload)
-        commands[count++] = (struct redis_words){load, 3};
-    if (newest.len != 0 && oldest.len != 0) {
-        if (request->ahead)
-            commands[count++] = (struct redis_words){asking, 1};
-        commands[count++] = (struct redis_words){trim, 5};
-    }
-    if (request->ahead)
-        commands[count++] = (struct redis_words){asking, 1};
-    commands[count++] = (struct redis_words){words.p, words.count};
+    const struct redis_script_config *config = &appends->config.script;
+    /* A plain one must not be done where the script before it wasn't. */
+    bool script = redis_script_asked(config, &request->what) ||
+                  (appends->scripted[request->bucket] != 0 && redis_script_needed(config));
+    const struct redis_script_how how = {.sha = script ? str_from(appends->ready.sha)
+                                                       : (struct str){NULL, 0},
+                                         .asking = request->asking,
+                                         .wall_ms = loop_wall_ms(appends->loop)};
+    struct redis_script_ask ask;
+    redis_script_ask(&ask, config, &how, request->key, &request->what);
+    /* Ahead of the connection's own write, so that WAIT goes out with it. */
+    if (durable(appends))
+        loop_defer(appends->loop, &appends->commit, commit, appends);
     request->command.done = on_answer;
-    bool sent = redis_conn_send(appends->conn, &request->command, commands, count);
-    free((char *)ref.p);
-    return sent;
+    bool sent = redis_conn_send(appends->conn, &request->command, ask.commands, ask.count);
+    redis_script_ask_fini(&ask);
+    if (!sent)
+        return false;
+    request_move(request, SENT);
+    request->scripted = script;
+    appends->scripted[request->bucket] += script;
+    appends->sent++;
+    return true;
 }
 
-static void on_redirect(struct request *request, const struct redis_redirect *redirect)
+static void pump(struct redis_appends *appends)
+{
+    while (appends->phase == OPEN && !appends->committing && !list_empty(&appends->waiting))
+        if (!request_send(LIST_ITEM(appends->waiting.next, struct redis_appends_request, link)))
+            break;
+}
+
+/* --- answers -------------------------------------------------------------------------------- */
+
+static void refuse(struct redis_appends_request *request, const struct redis_reply *reply,
+                   enum rd_err err)
+{
+    char text[REASON_MAX] = "an answer of another shape";
+    (void)redis_reply_error_text(reply, text, sizeof(text));
+    logger_warn("redis refused an append", KV_TEXT("reason", text));
+    request_finish(request, err);
+}
+
+/* Waits for its turn at another Redis from here on. */
+static void move_to(struct redis_appends_request *request, struct redis_appends *to, bool asking)
+{
+    request_move(request, WAITING);
+    leave(request);
+    enter(to, request);
+    request->asking = asking;
+    wait_here(request);
+    if (connected(to))
+        pump(to);
+    else
+        begin_expiry(to);
+}
+
+static bool send_elsewhere(struct redis_appends_request *request, const struct redis_reply *reply)
 {
     struct redis_appends *from = request->appends;
+    struct redis_redirect redirect;
+    if (!redis_redirect_of(reply, &redirect))
+        return false;
     struct redis_appends *to =
-        from->ops->redirect == NULL ? NULL : from->ops->redirect(from->arg, redirect);
-    if (to != NULL && ++request->redirects <= REDIS_REDIRECTS_MAX) {
-        size_t bytes = text_bytes(&request->what);
-        size_t asked_for = request->append != NULL ? 1 : 0;
-        from->in_flight--;
-        from->bytes -= bytes;
-        from->asked_for -= asked_for;
-        to->in_flight++;
-        to->bytes += bytes;
-        to->asked_for += asked_for;
-        request->appends = to;
-        request->ahead = redirect->kind == REDIS_REDIRECT_ASK;
-        request->sent_twice = false;
-        if (redis_appends_up(to) && request_send(request, false))
-            return;
+        from->ops->redirect == NULL ? NULL : from->ops->redirect(from->arg, &redirect);
+    if (to == NULL || ++request->redirects > REDIS_REDIRECTS_MAX)
+        request_finish(request, RD_EUNAVAIL);
+    else
+        move_to(request, to, redirect.kind == REDIS_REDIRECT_ASK);
+    return true;
+}
+
+/* Redis has not done it, but once something is put right it would. */
+static bool try_again(struct redis_appends_request *request, const struct redis_reply *reply)
+{
+    struct redis_appends *appends = request->appends;
+    bool master = redis_reply_err(reply) == RD_EREADONLY &&
+                  appends->config.finder->no_master != NULL && appends->config.wait_ms != 0;
+    if (!master && !redis_reply_is(reply, "NOSCRIPT"))
+        return false;
+    if (++request->tries >= TRIES_MAX)
+        return false;
+    halt(request, master);
+    return true;
+}
+
+static void take_answer(struct redis_appends_request *request, const struct redis_reply *reply)
+{
+    struct redis_appends *appends = request->appends;
+    enum rd_err err = redis_script_answer(reply, &request->answer);
+    if (err != RD_OK) {
+        if (!send_elsewhere(request, reply))
+            refuse(request, reply, err);
+        return;
     }
-    request_finish(request, RD_EUNAVAIL, STREAM_ID_ZERO, false);
+    if (str_present(request->answer.refused))
+        logger_warn("redis refused what belongs to an append",
+                    KV_STR("reason", request->answer.refused));
+    request->answer.refused = (struct str){NULL, 0}; /* the reply's */
+    if (!durable(appends)) {
+        request_finish(request, RD_OK);
+        return;
+    }
+    request_move(request, HELD);
+    list_push_back(&appends->held, &request->link);
 }
 
 static void on_answer(struct redis_command *command, const struct redis_reply *reply)
 {
-    struct request *request = RD_CONTAINER(command, struct request, command);
-    struct redis_redirect redirect;
-    if (reply != NULL && redis_redirect_of(reply, &redirect)) {
-        on_redirect(request, &redirect);
+    struct redis_appends_request *request =
+        RD_CONTAINER(command, struct redis_appends_request, command);
+    struct redis_appends *appends = request->appends;
+    appends->sent--;
+    appends->scripted[request->bucket] -= request->scripted;
+    bool again = reply != NULL && try_again(request, reply);
+    go_on(appends);
+    if (again)
         return;
-    }
-    struct stream_id id = STREAM_ID_ZERO;
-    bool duplicate = false;
-    if (reply == NULL) {
-        request_finish(request, RD_EUNKNOWN, id, false);
-        return;
-    }
-    if (redis_reply_appended(reply, &id, &duplicate)) {
-        request_finish(request, RD_OK, id, duplicate);
-        return;
-    }
-    if (redis_reply_is(reply, "NOSCRIPT") && !request->sent_twice) {
-        request->sent_twice = true;
-        if (!request_send(request, true))
-            request_finish(request, RD_EUNAVAIL, id, false);
-        return;
-    }
-    char text[REASON_MAX] = "an answer of another shape";
-    bool error = redis_reply_error_text(reply, text, sizeof(text));
-    logger_warn("redis refused an append", KV_TEXT("reason", text));
-    /* An answer that we can't read doesn't say that nothing was appended. */
-    request_finish(request, error ? redis_reply_err(reply) : RD_EUNKNOWN, id, false);
+    if (reply == NULL)
+        request_finish(request, RD_EUNKNOWN);
+    else
+        take_answer(request, reply);
 }
 
 /* --- the connection ------------------------------------------------------------------------- */
 
-/* SCRIPT LOAD's answer is the script's digest. */
-static void on_loaded(struct redis_command *command, const struct redis_reply *reply)
+static void on_ready(void *arg)
 {
-    struct redis_appends *appends = RD_CONTAINER(command, struct redis_appends, load);
-    if (reply == NULL)
+    struct redis_appends *appends = arg;
+    if (appends->phase != GETTING_READY) /* the script was loaded again */
         return;
-    char text[REASON_MAX] = "SCRIPT LOAD got an answer that it does not have";
-    (void)redis_reply_error_text(reply, text, sizeof(text));
-    struct str sha;
-    if (!redis_reply_text(reply, &sha) || sha.len >= sizeof(appends->sha)) {
-        redis_conn_drop(appends->conn, text);
-        return;
-    }
-    memcpy(appends->sha, sha.p, sha.len);
-    appends->sha[sha.len] = '\0';
+    phase_move(appends, OPEN);
+    arm_expiry(appends);
+    pump(appends);
     appends->ops->up(appends->arg);
 }
 
 static void on_up(void *arg)
 {
     struct redis_appends *appends = arg;
-    if (appends->config.dedupe_ms == 0) {
-        appends->ops->up(appends->arg);
-        return;
-    }
-    const struct str words[] = {STR("SCRIPT"), STR("LOAD"), STR(script)};
-    appends->load.done = on_loaded;
-    if (!redis_conn_send(appends->conn, &appends->load, &(struct redis_words){words, 3}, 1))
-        redis_conn_drop(appends->conn, "the script could not be sent");
+    phase_move(appends, GETTING_READY);
+    redis_ready_start(&appends->ready, appends->conn);
 }
 
 static void on_down(void *arg, const char *reason)
 {
     struct redis_appends *appends = arg;
-    appends->sha[0] = '\0';
+    redis_ready_stop(&appends->ready);
+    loop_cancel(&appends->commit);
+    take_again(appends);
+    if (appends->phase != DOWN)
+        phase_move(appends, DOWN);
+    begin_expiry(appends);
     appends->ops->down(appends->arg, reason);
 }
 
@@ -326,7 +483,12 @@ static void on_closed(void *arg)
     struct redis_appends *appends = arg;
     const struct redis_appends_ops *ops = appends->ops;
     void *ops_arg = appends->arg;
+    take_again(appends);
+    while (!list_empty(&appends->waiting))
+        request_finish(LIST_ITEM(appends->waiting.next, struct redis_appends_request, link),
+                       RD_EUNAVAIL);
     assert(appends->in_flight == 0);
+    loop_cancel(&appends->commit);
     free(appends);
     ops->closed(ops_arg);
 }
@@ -341,8 +503,18 @@ struct redis_appends *redis_appends_open(struct loop *loop, struct metrics *metr
     appends->loop = loop;
     appends->metrics = metrics;
     appends->config = *config;
+    appends->config.script.touch = durable(appends);
     appends->ops = ops;
     appends->arg = arg;
+    appends->seed[0] = loop_random(loop);
+    appends->seed[1] = loop_random(loop);
+    list_init(&appends->waiting);
+    list_init(&appends->held);
+    list_init(&appends->again);
+    const struct redis_ready_config ready = {.script = redis_script_needed(&config->script),
+                                             .durable = config->durable,
+                                             .require_noeviction = config->require_noeviction};
+    redis_ready_init(&appends->ready, &ready, on_ready, appends);
     const struct redis_conn_config conn = {.url = config->url,
                                            .finder = config->finder,
                                            .name = "roomd-append",
@@ -355,15 +527,19 @@ struct redis_appends *redis_appends_open(struct loop *loop, struct metrics *metr
 void redis_appends_close(struct redis_appends *appends)
 {
     assert(appends->asked_for == 0);
+    appends->closing = true;
+    loop_timer_stop(appends->loop, &appends->expiry);
     redis_conn_close(appends->conn);
 }
+
+/* --- from outside --------------------------------------------------------------------------- */
 
 enum rd_err redis_appends_add(struct redis_appends *appends, struct str key,
                               const struct roomlog_publish *what, struct roomlog_append *append)
 {
-    if (text_bytes(what) > REDIS_CONN_BYTES_MAX - OVERHEAD_MAX)
+    if (redis_script_bytes_max(key, what) > REDIS_CONN_BYTES_MAX)
         return RD_ETOOBIG;
-    if (!redis_appends_up(appends))
+    if (appends->config.wait_ms == 0 && !redis_appends_up(appends))
         return RD_EUNAVAIL;
     /* A Redis that stalls must not make us grow with what clients go on publishing. */
     if (appends->in_flight >= appends->config.max_in_flight ||
@@ -371,25 +547,22 @@ enum rd_err redis_appends_add(struct redis_appends *appends, struct str key,
         metrics_inc(appends->metrics, M_LOG_BUSY);
         return RD_EBUSY;
     }
-    struct request *request = request_create(appends, key, what, append);
-    if (!request_send(request, false)) {
-        free(request);
-        return RD_EUNAVAIL;
-    }
-    appends->in_flight++;
-    appends->bytes += text_bytes(what);
-    appends->asked_for++;
+    struct redis_appends_request *request = request_create(appends, key, what, append);
     append->impl = request;
+    wait_here(request);
+    if (connected(appends))
+        pump(appends);
+    else
+        begin_expiry(appends);
     return RD_OK;
 }
 
 void redis_appends_cancel(struct roomlog_append *append)
 {
-    struct request *request = append->impl;
-    struct redis_appends *appends = request->appends;
+    struct redis_appends_request *request = append->impl;
     request->append = NULL;
     append->impl = NULL;
-    appends->asked_for--;
+    request->appends->asked_for--;
 }
 
 bool redis_appends_idle(const struct redis_appends *appends)
@@ -399,8 +572,7 @@ bool redis_appends_idle(const struct redis_appends *appends)
 
 bool redis_appends_up(const struct redis_appends *appends)
 {
-    return redis_conn_is_up(appends->conn) &&
-           (appends->config.dedupe_ms == 0 || appends->sha[0] != '\0');
+    return connected(appends) && redis_conn_is_up(appends->conn);
 }
 
 bool redis_appends_send(struct redis_appends *appends, struct redis_command *command,

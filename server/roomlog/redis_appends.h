@@ -1,23 +1,35 @@
 /* redis_appends.h - publishes on their way into their rooms' streams.
  *
- * One connection, pipelined: whatever one turn of the loop appends goes out in one write, and one
- * client's appends keep their order. (An exception: where Redis has forgotten our script, those
- * with a ref are sent once more, and so may come behind later ones without.)
+ * One connection, pipelined: whatever one turn of the loop appends goes out in one write, and the
+ * appends of one client into one room keep their order, whatever happens to them on the way. What
+ * is sent for each: redis_script.h.
  *
- * An append without a ref is a plain XADD; its answer is the entry's id. One with a ref, where refs
- * are remembered, is a script: look the ref up, append, remember. In this order, so that an append
- * that Redis refuses leaves no claim behind. What is remembered lies beside the room, in the same
- * cluster slot: {<room's key>}:ref:<length of user>:<user>:<ref>.
+ * While the connection is away, and while something must be answered first, appends wait in a
+ * queue, in order: at most wait_ms without a connection, then they are answered with RD_EUNAVAIL.
  *
- * Always true: an append that was taken is answered once; RD_EUNKNOWN where its connection ended
- * before the answer came. While there is no connection none is taken. No more than max_in_flight
- * are under way, and their texts are no more than REDIS_CONN_BYTES_MAX together.
+ * Where an entry must be durable (redis_durable.h) the appends of a turn and one WAIT behind them
+ * go out together; their answers are held until it is answered, and what comes meanwhile waits and
+ * goes out as the next batch. Where WAIT finds too few, RD_EUNKNOWN: the entry is in the log, but
+ * nobody can say for how long; its publisher asks again under the same ref, which waits anew.
+ *
+ * A Redis that forgets our script (SCRIPT FLUSH), or that turns out to be a master no more while
+ * its successor can be found, has not done what it was sent: once all that was sent is answered,
+ * the script is loaded again, or the connection made anew, and those are sent once more, ahead of
+ * what came later. While the room of a plain XADD has a script under way it goes as a script too,
+ * so that both are refused together. (Only where another client loads the script again in the very
+ * moment between two of ours may they change places.)
+ *
+ * Always true: an append that was taken is answered once; RD_EUNKNOWN where it was sent and its
+ * connection ended before the answer came. No more than max_in_flight are under way, and their
+ * texts are no more than REDIS_CONN_BYTES_MAX together.
  */
 #ifndef ROOMLOG_REDIS_APPENDS_H
 #define ROOMLOG_REDIS_APPENDS_H
 
 #include "roomlog/redis_conn.h"
+#include "roomlog/redis_durable.h"
 #include "roomlog/redis_redirect.h"
+#include "roomlog/redis_script.h"
 #include "roomlog/roomlog.h"
 
 struct redis_appends;
@@ -25,13 +37,17 @@ struct redis_appends;
 struct redis_appends_config {
     const struct redis_url *url; /* kept */
     struct redis_finder *finder; /* kept */
-    uint64_t max_entries, max_age_ms, dedupe_ms, connect_ms, command_ms;
+    struct redis_script_config script;
+    struct redis_durable durable;
+    uint64_t connect_ms, command_ms;
+    uint64_t wait_ms; /* without a connection; 0: refused at once */
     size_t max_in_flight;
+    bool require_noeviction; /* not up where Redis may evict, or may not say */
 };
 
 /* Each runs from the loop. */
 struct redis_appends_ops {
-    /* Appends are taken from here on; or not any more, or still not. */
+    /* Appends are sent from here on; or not any more, or still not. */
     void (*up)(void *arg);
     void (*down)(void *arg, const char *reason);
     /* Another Redis is to be asked for this. Returns that one's, borrowed, which then has the
@@ -51,11 +67,13 @@ void redis_appends_close(struct redis_appends *appends);
 RD_MUST_USE enum rd_err redis_appends_add(struct redis_appends *appends, struct str key,
                                           const struct roomlog_publish *what,
                                           struct roomlog_append *append);
+/* Wherever it is by now. */
 void redis_appends_cancel(struct roomlog_append *append);
 
-bool redis_appends_up(const struct redis_appends *appends);
 /* May it be closed? */
 bool redis_appends_idle(const struct redis_appends *appends);
+
+bool redis_appends_up(const struct redis_appends *appends);
 
 /* Sends somebody else's command over the same connection, ahead of nothing. False: it is down. */
 RD_MUST_USE bool redis_appends_send(struct redis_appends *appends, struct redis_command *command,

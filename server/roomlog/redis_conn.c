@@ -57,6 +57,7 @@ struct redis_conn {
 
     struct list sent;         /* commands, oldest first */
     uint64_t asked, answered; /* single commands on this connection */
+    bool demoted;             /* nothing more is sent; once all is answered it is lost */
     uint64_t suspect;         /* answered + 1 when the oldest was found overdue; 0: it wasn't */
 
     struct loop_timer pause_or_connect; /* WAITING; DIALING to GREETING */
@@ -199,7 +200,7 @@ bool redis_conn_send(struct redis_conn *conn, struct redis_command *command,
                      const struct redis_words *commands, size_t count)
 {
     assert(count != 0 && command->done != NULL);
-    if (conn->state != UP || !fits(commands, count))
+    if (!redis_conn_is_up(conn) || !fits(commands, count))
         return false;
     send_now(conn, command, commands, count);
     return true;
@@ -236,10 +237,12 @@ static void answer(struct redis_conn *conn, const struct redis_reply *reply)
         return;
     }
     list_remove(&oldest->link);
-    /* No master says that. Whoever asked learns why, and the next attempt looks for another. */
-    bool demoted = redis_reply_is(reply, "READONLY");
+    /* No master says that. Whoever asked learns why, so do those who asked since, and then the next
+     * attempt looks for another. */
+    if (redis_reply_is(reply, "READONLY") && redis_dial_wants_master(conn->dial))
+        conn->demoted = true;
     oldest->done(oldest, reply);
-    if (demoted && redis_dial_wants_master(conn->dial)) {
+    if (conn->demoted && list_empty(&conn->sent)) {
         redis_dial_no_master(conn->dial);
         lose(conn, "it is no master any more");
     }
@@ -381,6 +384,7 @@ static void on_dialed(void *arg, struct redisContext *context, const char *reaso
     conn->asked = 0;
     conn->answered = 0;
     conn->suspect = 0;
+    conn->demoted = false;
     conn->said[0] = '\0';
     conn->greet = (struct redis_greet){.said = 0};
     if (conn->config.url->trust == NULL) {
@@ -495,7 +499,7 @@ void redis_conn_close(struct redis_conn *conn)
 
 bool redis_conn_is_up(const struct redis_conn *conn)
 {
-    return conn->state == UP;
+    return conn->state == UP && !conn->demoted;
 }
 
 void redis_conn_drop(struct redis_conn *conn, const char *reason)

@@ -190,24 +190,6 @@ bool redis_reply_push(const struct redis_reply *reply)
            str_eq(text, STR("smessage")) || str_eq(text, STR("sunsubscribe"));
 }
 
-bool redis_reply_appended(const struct redis_reply *reply, struct stream_id *out_id,
-                          bool *out_duplicate)
-{
-    struct redis_reply id = *reply;
-    bool duplicate = false;
-    if (is_array_of(reply, 2, &id)) {
-        long long flag;
-        struct redis_reply second = behind(id);
-        if (!redis_reply_integer(&second, &flag))
-            return false;
-        duplicate = flag != 0;
-    }
-    if (!id_of(&id, out_id))
-        return false;
-    *out_duplicate = duplicate;
-    return true;
-}
-
 /* --- entries -------------------------------------------------------------------------------- */
 
 void redis_reply_entries_fini(struct redis_reply_entries *entries)

@@ -67,10 +67,6 @@ bool redis_reply_push(const struct redis_reply *reply);
 /* An answer of ROLE that says so? */
 bool redis_reply_is_master(const struct redis_reply *reply);
 
-/* An append's answer: XADD's id, or the script's [id, duplicate]. */
-bool redis_reply_appended(const struct redis_reply *reply, struct stream_id *out_id,
-                          bool *out_duplicate);
-
 /* An answer of XINFO STREAM, the error for a missing key included. *out_bytes is set to what the
  * larger of the stream's first and last entries takes (0: empty), as a guess for the rest.
  *

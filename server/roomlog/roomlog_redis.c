@@ -266,6 +266,29 @@ bool roomlog_redis_tls_valid(const char *url, const struct roomlog_redis_tls *tl
     return valid;
 }
 
+static struct redis_appends_config appends_config(const struct redis_log *log,
+                                                  const struct roomlog_redis_config *config)
+{
+    static const enum redis_durable_kind durable[] = {
+        [ROOMLOG_REDIS_MEMORY] = REDIS_DURABLE_MEMORY,
+        [ROOMLOG_REDIS_REPLICA] = REDIS_DURABLE_REPLICA,
+        [ROOMLOG_REDIS_DISK] = REDIS_DURABLE_DISK,
+    };
+    return (struct redis_appends_config){
+        .url = &log->url,
+        .script = {.max_entries = config->max_entries,
+                   .max_age_ms = config->max_age_ms,
+                   .dedupe_ms = config->dedupe_ms,
+                   .state = {config->state_keys, config->state_bytes},
+                   .announce = config->live == ROOMLOG_REDIS_PUBSUB},
+        .durable = {durable[config->ack], config->ack_replicas, config->ack_ms},
+        .connect_ms = config->connect_ms,
+        .command_ms = config->command_ms,
+        .wait_ms = config->publish_wait_ms,
+        .max_in_flight = config->max_appends,
+        .require_noeviction = config->require_noeviction};
+}
+
 static void open_log(struct redis_log *log, struct loop *loop,
                      const struct roomlog_redis_config *config)
 {
@@ -273,13 +296,7 @@ static void open_log(struct redis_log *log, struct loop *loop,
         .loop = loop,
         .metrics = log->metrics,
         .feed = log->feed,
-        .appends = {.url = &log->url,
-                    .max_entries = config->max_entries,
-                    .max_age_ms = config->max_age_ms,
-                    .dedupe_ms = config->dedupe_ms,
-                    .connect_ms = config->connect_ms,
-                    .command_ms = config->command_ms,
-                    .max_in_flight = config->max_appends},
+        .appends = appends_config(log, config),
         .reads = {.url = &log->url,
                   .connect_ms = config->connect_ms,
                   .command_ms = config->command_ms,

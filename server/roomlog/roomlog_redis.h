@@ -27,22 +27,32 @@ struct roomlog_redis_tls {
     const char *ca_file, *cert_file, *key_file, *name;
 };
 
+/* What has to hold an entry before its publisher is told that it is in the log: the master's
+ * memory; so many replicas', too (WAIT); the master's append-only file, flushed (WAITAOF, Redis
+ * >= 7.2). */
+enum roomlog_redis_ack { ROOMLOG_REDIS_MEMORY, ROOMLOG_REDIS_REPLICA, ROOMLOG_REDIS_DISK };
+
 struct roomlog_redis_config {
     const char *url; /* see redis_url.h */
     struct roomlog_redis_tls tls;
     const char *prefix; /* of the rooms' keys */
     enum roomlog_redis_live live;
-    uint64_t poll_ms;     /* between two reads of each room, where nothing rings */
-    uint64_t probe_ms;    /* between two proofs that something does; 0: 5 s */
-    uint64_t max_entries; /* MAXLEN ~; 0: not trimmed by count */
-    uint64_t max_age_ms;  /* MINID ~ at each append; 0: not trimmed by age */
-    uint64_t dedupe_ms;   /* how long a ref is remembered; 0: not at all */
-    uint64_t connect_ms;  /* a connection attempt may take */
-    uint64_t command_ms;  /* a command may take before its connection is given up */
-    size_t max_appends;   /* in flight */
-    size_t max_reads;     /* in flight, of replays */
-    size_t state_keys;    /* of a room's state; 0: none is kept */
-    size_t state_bytes;   /* of a room's state, see state_value.h */
+    uint64_t poll_ms;         /* between two reads of each room, where nothing rings */
+    uint64_t probe_ms;        /* between two proofs that something does; 0: 5 s */
+    uint64_t max_entries;     /* MAXLEN ~; 0: not trimmed by count */
+    uint64_t max_age_ms;      /* MINID ~ at each append; 0: not trimmed by age */
+    uint64_t dedupe_ms;       /* how long a ref is remembered; 0: not at all */
+    uint64_t connect_ms;      /* a connection attempt may take */
+    uint64_t command_ms;      /* a command may take before its connection is given up */
+    size_t max_appends;       /* in flight */
+    size_t max_reads;         /* in flight, of replays */
+    size_t state_keys;        /* of a room's state; 0: none is kept */
+    size_t state_bytes;       /* of a room's state, see state_value.h */
+    uint64_t publish_wait_ms; /* appends wait so long for a connection; 0: refused at once */
+    enum roomlog_redis_ack ack;
+    unsigned ack_replicas;   /* REPLICA: at least 1 */
+    uint64_t ack_ms;         /* REPLICA, DISK: at least 1, and below command_ms */
+    bool require_noeviction; /* not ready where Redis may evict rooms */
 };
 
 /* Checks a URL without connecting. False: reason (at most cap bytes with its NUL) says what is

@@ -11,6 +11,7 @@
  * lets no status have a CR in it.
  */
 #include "roomlog/redis_reply.h"
+#include "roomlog/redis_script.h"
 
 #include <hiredis/hiredis.h>
 #include <stdint.h>
@@ -74,12 +75,13 @@ static void check_range(const struct redis_reply *reply, enum redis_reply_order 
 static void check_reply(const struct redis_reply *reply)
 {
     struct verdict_info info;
-    struct stream_id id;
+    struct redis_script_answer answer;
+    const struct redis_state_limits limits = {10, 1000};
+    struct redis_state state;
     struct str text = {NULL, 0};
     char error[32];
     size_t bytes = 0;
     size_t count = 0;
-    bool duplicate = false;
     long long number = 0;
 
     bool failed = redis_reply_err(reply) != RD_OK;
@@ -87,7 +89,12 @@ static void check_reply(const struct redis_reply *reply)
     CHECK(!redis_reply_exec_refused(reply) || failed);
     CHECK(!redis_reply_integer(reply, &number) || !failed);
     CHECK(!redis_reply_text(reply, &text) || !failed);
-    CHECK(!redis_reply_appended(reply, &id, &duplicate) || !failed);
+    enum rd_err append = redis_script_answer(reply, &answer);
+    CHECK((append != RD_OK && append != RD_EUNKNOWN) == failed);
+    (void)redis_state_guard(reply, &limits);
+    CHECK(!redis_state_take(reply, &state) || state.view.count == 0 ||
+          str_present(state.view.items[0].data));
+    redis_state_fini(&state);
     if (redis_reply_info(reply, &info, &bytes))
         check_info(&info);
     check_range(reply, REDIS_REPLY_ASCENDING);

@@ -134,6 +134,7 @@ test("a Redis that stalls is given up, and taken back when it goes on", async ()
 test("a Redis that is killed and comes back with its data has lost nothing", async () => {
   const { publisher } = await nothingIsLost({
     redisArgs: PERSISTENT,
+    args: ["--publish-wait", "0"], /* or most would just wait until it is back */
     count: 600,
     perSecond: 150,
     disturb: async ({ redis: first, roomd, dir, publisher }) => {
