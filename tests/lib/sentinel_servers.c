@@ -67,7 +67,7 @@ static void start_watch(struct sentinel_servers *s, size_t i)
     ck_assert_int_ge(watch->pid, 0);
     if (watch->pid == 0) {
         (void)prctl(PR_SET_PDEATHSIG, SIGKILL);
-        (void)execlp("redis-server", "redis-server", path, "--sentinel", (char *)NULL);
+        (void)execlp(redis_server_program(), "redis-server", path, "--sentinel", (char *)NULL);
         _exit(127);
     }
     for (int k = 0; k < WAIT_TRIES && access(watch->socket, F_OK) != 0; k++) {
