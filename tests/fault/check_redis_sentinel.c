@@ -9,6 +9,7 @@
 
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 enum { LIMIT_MS = 20000, ROOMS = 12, TIMEOUT_S = 30 };
@@ -217,11 +218,26 @@ START_TEST(one_sentinel_is_enough)
 }
 END_TEST
 
+/* Has the server ever been given this command? */
+static bool was_asked(struct redis_server *server, const char *command)
+{
+    char wanted[64];
+    const char *words[] = {"INFO", "commandstats"};
+    redisReply *reply = redis_server_ask(server, 2, words, NULL);
+    (void)snprintf(wanted, sizeof(wanted), "cmdstat_%s:", command);
+    bool asked = strstr(reply->str, wanted) != NULL;
+    freeReplyObject(reply);
+    return asked;
+}
+
 START_TEST(a_sentinel_that_names_a_replica_is_passed_over)
 {
     redis_server_do(&servers.watch[0], "SENTINEL REMOVE main");
     redis_server_do(&servers.watch[0], "SENTINEL MONITOR main 127.0.0.1 %u 3", servers.port[1]);
+    redis_server_do(&servers.data[1], "CONFIG RESETSTAT");
     open_log();
+    ck_assert(was_asked(&servers.data[1], "role"));
+    ck_assert(!was_asked(&servers.data[1], "get")); /* no probe ever read there */
     traffic_stop(&traffic, LIMIT_MS);
     check_all();
 }
