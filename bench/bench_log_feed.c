@@ -14,7 +14,7 @@ static const uint64_t AHEAD_NS = 20 * CLOCK_MS; /* from the plan to its first ba
 /* What was counted at one moment. */
 struct counts {
     struct bench_log_cpu cpu;
-    uint64_t published, reads, bells, replayed;
+    uint64_t published, reads, bells, hints, replayed;
 };
 
 /* One window: counted at its beginning and its end. */
@@ -35,6 +35,7 @@ static struct counts count(const struct window *window)
     if (reader != NULL) {
         counts.reads = reader->host.metrics.v[M_FEED_READS];
         counts.bells = reader->host.metrics.v[M_FEED_BELLS];
+        counts.hints = reader->host.metrics.v[M_FEED_HINTS];
     }
     if (window->walk != NULL)
         counts.replayed = window->walk->entries;
@@ -127,6 +128,8 @@ static void report_window(const struct window *window)
     bench_log_sheet_add(sheet, "reads_per_publish", per_publish(to->reads - from->reads, window),
                         3);
     bench_log_sheet_add(sheet, "bells_per_publish", per_publish(to->bells - from->bells, window),
+                        3);
+    bench_log_sheet_add(sheet, "hints_per_publish", per_publish(to->hints - from->hints, window),
                         3);
     bench_log_sheet_add(sheet, "published_per_second",
                         (double)(to->published - from->published) / seconds, 0);

@@ -36,9 +36,9 @@ static const struct {
     const char *name;
     enum roomlog_redis_live live;
 } LIVES[] = {
-    {"auto", ROOMLOG_REDIS_AUTO},
-    {"tracking", ROOMLOG_REDIS_TRACKING},
-    {"poll", ROOMLOG_REDIS_POLL},
+    {"auto", ROOMLOG_REDIS_AUTO},         {"tracking", ROOMLOG_REDIS_TRACKING},
+    {"keyspace", ROOMLOG_REDIS_KEYSPACE}, {"poll", ROOMLOG_REDIS_POLL},
+    {"xread", ROOMLOG_REDIS_XREAD},       {"pubsub", ROOMLOG_REDIS_PUBSUB},
 };
 
 static const struct option_row ROWS[] = {
@@ -136,6 +136,12 @@ static void check_together(struct bench_log_options *options)
     options->live = find_live(options->live_name);
     if (!roomlog_redis_url_valid(options->url, reason, sizeof(reason)))
         die(DIE_USAGE, "--redis: %s", reason);
+    if (!roomlog_redis_live_valid(options->url, options->live, reason, sizeof(reason)))
+        die(DIE_USAGE, "--live: %s", reason);
+    bool announced = options->command == BENCH_LOG_FEED && options->script;
+    bool listens = options->command == BENCH_LOG_FEED || options->command == BENCH_LOG_RECONNECT;
+    if (options->live == ROOMLOG_REDIS_PUBSUB && listens && !announced)
+        die(DIE_USAGE, "--live pubsub hears what roomd publishes alone: feed --script");
     if (options->followed == ALL || options->followed > options->rooms)
         options->followed = options->rooms;
     if (options->hot == 0 || options->hot > options->rooms)

@@ -54,6 +54,15 @@ test("feed publishes as roomd does, to few rooms, with packets", async () => {
   await isWell(redis, "feed", ...LITTLE, "--script", "--hot", "2", "--encode", "--live", "poll");
 });
 
+test("feed hears by every source", async () => {
+  const redis = await startRedis({ args: ["--notify-keyspace-events", "KA"] });
+  for (const live of ["tracking", "keyspace", "xread", "pubsub", "poll"]) {
+    const args = live === "pubsub" ? ["--script"] : [];
+    const { median } = await isWell(redis, "feed", ...LITTLE, "--live", live, ...args);
+    assert.ok(median.live_p50_us > 0, live);
+  }
+});
+
 test("feed replays rooms meanwhile", async () => {
   const redis = await startRedis();
   const args = [...LITTLE, "--replayed", "3", "--entries", "700"];
@@ -115,7 +124,7 @@ test("an entry of somebody else fails the audit", async () => {
 });
 
 test("a command line that makes no sense ends with 2, a Redis that is away with 3", async () => {
-  for (const args of [["nonsense"], ["feed", "--live", "nonsense"], ["feed", "--redis", "x"]]) {
+  for (const args of [["nonsense"], ["feed", "--live", "pubsub"], ["feed", "--live", "nonsense"], ["feed", "--redis", "x"]]) {
     const { code, stderr } = await bench(...args);
     assert.equal(code, 2, args.join(" "));
     assert.match(stderr, /^roomd-bench-log: /);
