@@ -33,7 +33,7 @@ struct redis_proxy {
     const char *word;
     const char *to; /* the server's socket */
     struct redis_proxy_guest guests[REDIS_PROXY_GUESTS];
-    char socket[112];
+    char socket[96]; /* shorter than sun_path, and longer than a folder of the tests */
     char url[144];
 };
 
