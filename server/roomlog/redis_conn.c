@@ -54,6 +54,7 @@ struct redis_conn {
 
     struct redis_greet greet;
     struct redis_command greeting;
+    struct redis_command ping;
 
     struct list sent;         /* commands, oldest first */
     uint64_t asked, answered; /* single commands on this connection */
@@ -61,7 +62,7 @@ struct redis_conn {
     uint64_t suspect;         /* answered + 1 when the oldest was found overdue; 0: it wasn't */
 
     struct loop_timer pause_or_connect; /* WAITING; DIALING to GREETING */
-    struct loop_timer watchdog; /* while something was sent and not answered, or soon after */
+    struct loop_timer watchdog;         /* from the first command on */
     struct loop_task flush;
     struct loop_task read_on; /* what no event will tell of */
     struct loop_task settle;
@@ -115,11 +116,31 @@ static void lose_wire(struct redis_conn *conn, const char *reason)
 
 /* --- watchdog ------------------------------------------------------------------------------- */
 
+static void send_now(struct redis_conn *conn, struct redis_command *command,
+                     const struct redis_words *commands, size_t count);
+
+static void on_pong(struct redis_command *command, const struct redis_reply *reply)
+{
+    /* It is there, whatever it says. */
+}
+
+/* Nothing is under way. Redis may end a connection that is silent for long (its `timeout`), and a
+ * network may have done so without a word: better now than when somebody waits for an answer. */
+static void rest(struct redis_conn *conn)
+{
+    redis_wire_rest(&conn->wire);
+    if (conn->state != UP || conn->ops->push != NULL)
+        return; /* Redis ends no subscribers */
+    const struct str ping = STR("PING");
+    conn->ping.done = on_pong;
+    send_now(conn, &conn->ping, &(struct redis_words){&ping, 1}, 1);
+}
+
 static void on_watchdog(void *arg)
 {
     struct redis_conn *conn = arg;
     if (list_empty(&conn->sent)) {
-        redis_wire_rest(&conn->wire);
+        rest(conn);
         return;
     }
     struct redis_command *oldest = LIST_ITEM(conn->sent.next, struct redis_command, link);

@@ -19,6 +19,8 @@
  * where the connection ended before, so that its outcome is unknown. In the order they were sent.
  * - A command that isn't answered within command_ms ends the connection. (A pause of our own
  * process doesn't count: the answer gets one more look before it is given up.)
+ * - One on which nothing is being asked is asked every command_ms whether it is still there (but
+ * for a subscriber's).
  * - Memory is freed only on a turn of its own: any function may be called from any callback here.
  * - A turn reads at most 256 KiB, and what a turn sends goes out together at its end.
  *
