@@ -11,7 +11,7 @@ import { Wire, wireMissing } from "../lib/netns.js";
 import { randomFrom } from "../lib/random.js";
 import { RedisProxy } from "../lib/redis_proxy.js";
 import { until } from "../lib/servers.js";
-import { Visitor } from "../lib/visitors.js";
+import { Visitor, sleep } from "../lib/visitors.js";
 
 const test = tidyTest(60_000);
 const PATIENT = []; /* five seconds for everything */
@@ -66,6 +66,33 @@ const faults = {
       await stage.hangUp();
     },
     end: (stage) => stage.config("maxclients", 1000),
+  },
+  "connections that are silent are ended (timeout)": {
+    redisArgs: ["--timeout", "2"],
+    unready: false,
+    unanswered: false,
+    lasts: 4500,
+    begin(stage) {
+      const ask = async () => {
+        assert.equal((await stage.readyz()).status, 200);
+        await stage.command("PING"); /* so that ours isn't */
+      };
+      stage.stopAsking = stage.repeat(50, ask);
+    },
+    end: (stage) => stage.stopAsking(),
+    then: async (stage) => assert.equal(await stage.roomd.metric("log_reconnects_total"), 0),
+  },
+  "roomd itself is stopped for a while": {
+    unready: "maybe",
+    refused: false,
+    lasts: 300,
+    async begin(stage) {
+      process.kill(stage.roomd.pid, "SIGSTOP");
+      await sleep(1200); /* more than it waits for an answer, but the answers are there */
+      process.kill(stage.roomd.pid, "SIGCONT");
+    },
+    end() {},
+    then: async (stage) => assert.equal(await stage.roomd.metric("log_timeouts_total"), 0),
   },
   "bells don't arrive": {
     args: PATIENT,
@@ -135,6 +162,19 @@ faults["there are more rooms than Redis tracks"] = {
     assert.ok((await stage.roomd.metric("feed_reads_total")) < 5000);
   },
 };
+
+for (const name of ["live", "bell", "read", "append"]) {
+  faults[`an answer on the ${name} connection makes no sense`] = {
+    args: PATIENT,
+    reach: throughProxy,
+    unready: "maybe",
+    joins: "served",
+    delivers: true,
+    begin: (stage) => stage.proxy.garble(name),
+    end() {},
+    then: async (stage) => assert.ok((await stage.roomd.metric("log_reconnects_total")) > 0),
+  };
+}
 
 describe("a delay, and never a loss, where", { concurrency: 5 }, () => {
   for (const [name, fault] of Object.entries(faults)) {

@@ -65,6 +65,7 @@ class Pipe {
 export class RedisProxy {
   #connections = new Set(); /* { name, client, target } */
   #muted = new Set();
+  #garbled = new Set();
   #cut = null; /* { name, way, left, done } */
   #random = null;
   #server;
@@ -94,6 +95,11 @@ export class RedisProxy {
   /* random: numbers from 0 to below 1; null: no more. */
   stutter(random) {
     this.#random = random;
+  }
+
+  /* The next that Redis says there begins with a byte that begins no reply. */
+  garble(name) {
+    this.#garbled.add(name);
   }
 
   /* Resolves once it is cut. */
@@ -134,6 +140,7 @@ export class RedisProxy {
     this.passed[name] ??= { up: 0, down: 0 };
     this.passed[name][way] += data.length;
     if (way === "down" && this.#muted.has(name)) return Buffer.alloc(0);
+    if (way === "down" && this.#garbled.delete(name)) data[0] = 0;
     return this.#cutIn(connection, way, data);
   }
 
