@@ -25,7 +25,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-enum { LIMIT_MS = 8000, PATH_LEN = 96, URL_LEN = 64, FILES_MAX = 16 };
+enum { LIMIT_MS = 8000, SHORT_MS = 600, PATH_LEN = 96, URL_LEN = 64, FILES_MAX = 16 };
 
 #define COUNT_OF(table) (int)(sizeof(table) / sizeof((table)[0]))
 #define ROOM STR("lobby")
@@ -347,7 +347,7 @@ START_TEST(a_plain_port_behind_rediss_is_told)
     const char *const extra[] = {"--port", number, NULL};
     redis_server_start(&server, extra);
     call_open(&call, "rediss", "localhost", port,
-              &(struct redis_tls_config){.ca_file = file("ours.pem")}, 200);
+              &(struct redis_tls_config){.ca_file = file("ours.pem")}, SHORT_MS);
     wait_refused(&call, "TLS");
     call_close(&call);
 }
@@ -463,7 +463,7 @@ START_TEST(a_server_that_says_nothing_is_given_up)
     start_redis(ours, GOOD_NAMES, 30, "no");
     ck_assert_int_eq(kill(server.pid, SIGSTOP), 0);
     call_open(&call, "rediss", "localhost", port,
-              &(struct redis_tls_config){.ca_file = file("ours.pem")}, 50);
+              &(struct redis_tls_config){.ca_file = file("ours.pem")}, SHORT_MS);
     wait_refused(&call, "the TLS handshake was not finished in time");
     ck_assert_uint_ge(metrics.v[M_LOG_TIMEOUTS], 2);
     ck_assert_int_eq(kill(server.pid, SIGCONT), 0);
