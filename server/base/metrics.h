@@ -93,6 +93,8 @@
       "publishes rejected because the log was away for too long")                                  \
     X(M_PUBLISHES_NOT_DURABLE, counter, "publishes_not_durable_total",                             \
       "publishes in the log that too few replicas, or no disk, have confirmed in time")            \
+    X(M_SWEEPS, counter, "sweeps_total", "sweeps over all rooms, to cut idle ones by age")         \
+    X(M_SWEPT, counter, "swept_entries_total", "entries that these have removed")                  \
     X(M_STATES_TOO_LARGE, counter, "states_too_large_total",                                       \
       "reads of a room's state refused because others had made it too large")
 

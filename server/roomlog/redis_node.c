@@ -1,6 +1,7 @@
 #include "roomlog/redis_node.h"
 
 #include "base/xalloc.h"
+#include "roomlog/redis_sweep.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -22,7 +23,8 @@ struct redis_node {
     struct redis_feed_lane *lane;
     struct redis_appends *appends;
     struct redis_reads *reads;
-    unsigned open; /* of appends and reads, not yet closed */
+    struct redis_sweep *sweep; /* NULL: nothing is cut by age */
+    unsigned open;             /* of appends and reads, not yet closed */
     bool closing;
     bool healthy; /* the lane's last word */
     enum state state;
@@ -133,6 +135,7 @@ static void on_lane_closed(void *arg)
     struct redis_node *node = arg;
     const struct redis_node_ops *ops = node->ops;
     void *ops_arg = node->arg;
+    redis_sweep_destroy(node->sweep);
     free(node);
     ops->closed(ops_arg);
 }
@@ -171,12 +174,24 @@ struct redis_node *redis_node_open(const struct redis_node_config *config,
     node->reads =
         redis_reads_open(config->loop, config->metrics, config->feed, &reads, &reads_ops, node);
     node->open = 2;
+    if (config->max_age_ms != 0)
+        node->sweep = redis_sweep_create(&(struct redis_sweep_config){
+            .loop = config->loop,
+            .metrics = config->metrics,
+            .prefix = config->prefix,
+            .max_age_ms = config->max_age_ms,
+            .owner = node,
+            .send = on_write,
+            .holds = on_holds,
+        });
     return node;
 }
 
 void redis_node_close(struct redis_node *node)
 {
     node->closing = true;
+    if (node->sweep != NULL)
+        redis_sweep_stop(node->sweep);
     redis_appends_close(node->appends);
     redis_reads_close(node->reads);
 }

@@ -39,6 +39,8 @@ struct redis_node_config {
     struct redis_appends_config appends;
     struct redis_reads_config reads;
     struct redis_bell_config bell;
+    struct str prefix;   /* kept; of the rooms' keys */
+    uint64_t max_age_ms; /* idle rooms are cut by age too; 0: they aren't */
 };
 
 /* Returns owned, until redis_node_close. Keeps what config points at, and ops. */
