@@ -1,6 +1,7 @@
 #include "protocol/frame.h"
 
 #include "protocol/json.h"
+#include "protocol/json_text.h"
 
 #include <cjson/cJSON.h>
 
@@ -47,92 +48,8 @@ __attribute__((format(printf, 3, 4))) static bool fail(struct decoder *d, enum c
     return false;
 }
 
-/* --- characters of a checked JSON string ----------------------------------------------------- */
-
-static uint32_t hex4(const char *p)
-{
-    uint32_t value = 0;
-    for (int i = 0; i < 4; i++) {
-        unsigned char c = (unsigned char)p[i];
-        value = value << 4 | (c <= '9' ? c - (uint32_t)'0' : (c & 7U) + 9);
-    }
-    return value;
-}
-
-static bool is_surrogate(uint32_t c)
-{
-    return c >= 0xd800 && c <= 0xdfff;
-}
-
-static void skip(struct str *s, size_t len)
-{
-    s->p += len;
-    s->len -= len;
-}
-
-/* s is behind a backslash. A surrogate without its other half comes out as itself. */
-static uint32_t take_escape(struct str *s)
-{
-    static const char LETTERS[] = "bfnrt";
-    static const char MEANINGS[] = "\b\f\n\r\t";
-    char c = s->p[0];
-    skip(s, 1);
-    if (c != 'u') {
-        const char *letter = strchr(LETTERS, c);
-        return letter != NULL ? (uint32_t)MEANINGS[letter - LETTERS] : (uint32_t)c;
-    }
-
-    uint32_t first = hex4(s->p);
-    skip(s, 4);
-    if (first < 0xd800 || first > 0xdbff || s->len < 6 || s->p[0] != '\\' || s->p[1] != 'u')
-        return first;
-    uint32_t second = hex4(s->p + 2);
-    if (second < 0xdc00 || second > 0xdfff)
-        return first;
-    skip(s, 6);
-    return 0x10000 + ((first - 0xd800) << 10) + (second - 0xdc00);
-}
-
-/* The next character of the inside of a string, which must not be empty. */
-static uint32_t take_char(struct str *s)
-{
-    unsigned char lead = (unsigned char)s->p[0];
-    skip(s, 1);
-    if (lead == '\\')
-        return take_escape(s);
-    if (lead < 0x80)
-        return lead;
-    size_t more = lead < 0xe0 ? 1 : lead < 0xf0 ? 2 : 3;
-    uint32_t c = lead & (0x3fU >> more);
-    for (size_t i = 0; i < more; i++)
-        c = c << 6 | ((unsigned char)s->p[i] & 0x3fU);
-    skip(s, more);
-    return c;
-}
-
-static bool has_escape(struct str inside)
-{
-    return inside.len > 0 && memchr(inside.p, '\\', inside.len) != NULL;
-}
-
-/* Do two strings mean the same, however they are escaped? */
-static bool same_text(struct str a, struct str b)
-{
-    while (a.len > 0 && b.len > 0) {
-        if (take_char(&a) != take_char(&b))
-            return false;
-    }
-    return a.len == 0 && b.len == 0;
-}
-
 /* --- values ------------------------------------------------------------------------------------
  */
-
-/* Without the quotes. */
-static struct str inside_of(struct str string)
-{
-    return (struct str){string.p + 1, string.len - 2};
-}
 
 /* Decodes a string with escapes. The result lives in the frame's tree. */
 static struct str unescape(struct frame *frame, struct str string)
@@ -155,15 +72,16 @@ static bool take_string(struct decoder *d, enum field field, struct str *out)
         return fail(d, CODE_BAD_FIELD, "%s is missing", name);
     if (value.p[0] != '"')
         return fail(d, CODE_BAD_FIELD, "%s must be a string", name);
-    struct str rest = inside_of(value);
+    struct str rest = json_text_inside(value);
     while (rest.len > 0) {
-        uint32_t c = take_char(&rest);
+        uint32_t c = json_text_take(&rest);
         if (c < 0x20 || (c >= 0x7f && c < 0xa0))
             return fail(d, CODE_BAD_FIELD, "%s must not contain control characters", name);
-        if (is_surrogate(c))
+        if (json_text_is_surrogate(c))
             return fail(d, CODE_BAD_FIELD, "%s must not contain lone surrogates", name);
     }
-    *out = has_escape(inside_of(value)) ? unescape(d->frame, value) : inside_of(value);
+    *out = json_text_has_escape(json_text_inside(value)) ? unescape(d->frame, value)
+                                                         : json_text_inside(value);
     return true;
 }
 
@@ -340,43 +258,13 @@ const char *frame_op_name(enum frame_op op)
 /* --- the whole frame ---------------------------------------------------------------------------
  */
 
-/* A character in UTF-8, a lone surrogate in the same manner. Returns what is behind it. */
-static char *put_char(char *at, uint32_t c)
-{
-    if (c < 0x80) {
-        *at++ = (char)c;
-        return at;
-    }
-    unsigned more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3;
-    *at++ = (char)((0xff00U >> (more + 1) & 0xffU) | c >> 6 * more);
-    while (more-- != 0)
-        *at++ = (char)(0x80U | (c >> 6 * more & 0x3fU));
-    return at;
-}
-
-/* Writes out what the inside of a string means, which is never longer. Returns what is behind it.
- * Not by cJSON: a key may hold \u0000 and lone surrogates. */
-static char *put_meaning(char *at, struct str inside)
-{
-    while (inside.len > 0) {
-        const char *escape = memchr(inside.p, '\\', inside.len);
-        size_t plain = escape == NULL ? inside.len : (size_t)(escape - inside.p);
-        memcpy(at, inside.p, plain);
-        at += plain;
-        skip(&inside, plain);
-        if (inside.len > 0)
-            at = put_char(at, take_char(&inside));
-    }
-    return at;
-}
-
 /* Replaces the keys that hold escapes by what they mean. Returns where these live, to be freed, or
  * NULL. */
 static char *unescape_keys(struct json_member *members, size_t count)
 {
     size_t need = 0;
     for (size_t i = 0; i < count; i++)
-        need += has_escape(members[i].key) ? members[i].key.len : 0;
+        need += json_text_has_escape(members[i].key) ? members[i].key.len : 0;
     if (need == 0)
         return NULL;
     char *meanings = malloc(need);
@@ -384,11 +272,12 @@ static char *unescape_keys(struct json_member *members, size_t count)
     if (meanings == NULL)
         abort();
     for (size_t i = 0; i < count; i++) {
-        if (!has_escape(members[i].key))
+        if (!json_text_has_escape(members[i].key))
             continue;
-        char *end = put_meaning(at, members[i].key);
-        members[i].key = (struct str){at, (size_t)(end - at)};
-        at = end;
+        /* Not by cJSON: a key may hold \u0000 and lone surrogates. */
+        size_t len = json_text_meaning(at, members[i].key, 0);
+        members[i].key = (struct str){at, len};
+        at += len;
     }
     return meanings;
 }
@@ -442,7 +331,7 @@ static bool find_op(struct decoder *d)
     if (value.p[0] != '"')
         return fail(d, CODE_BAD_JSON, "op must be a string");
     for (enum frame_op op = FRAME_JOIN; op <= FRAME_PING; op++) {
-        if (same_text(inside_of(value), str_from(OPS[op].name))) {
+        if (json_text_same(json_text_inside(value), str_from(OPS[op].name))) {
             d->frame->op = d->fault->op = op;
             return true;
         }

@@ -1,5 +1,7 @@
 #include "protocol/json.h"
 
+#include "protocol/json_text.h"
+
 #include <assert.h>
 #include <stdint.h>
 
@@ -394,68 +396,7 @@ size_t json_quote(char *dst, size_t cap, struct str raw)
 
 /* --- unquoting ------------------------------------------------------------------------------- */
 
-static unsigned hex4(const char *p)
-{
-    unsigned value = 0;
-    for (int i = 0; i < 4; i++) {
-        unsigned c = (unsigned char)p[i];
-        value = value << 4 | (c <= '9' ? c - '0' : (c | 0x20) - 'a' + 10);
-    }
-    return value;
-}
-
-static char *put_utf8(char *dst, unsigned c)
-{
-    if (c < 0x80) {
-        *dst++ = (char)c;
-        return dst;
-    }
-    unsigned more = c < 0x800 ? 1 : c < 0x10000 ? 2 : 3; /* bytes behind the first */
-    static const unsigned LEADS[] = {0, 0xc0, 0xe0, 0xf0};
-    *dst++ = (char)(LEADS[more] | c >> 6 * more);
-    while (more-- > 0)
-        *dst++ = (char)(0x80 | (c >> 6 * more & 0x3f));
-    return dst;
-}
-
-/* *p is behind the `u`, and moves behind the escape, of which there may be two. */
-static unsigned take_escaped(const char **p, const char *end)
-{
-    static const unsigned REPLACEMENT = 0xfffd;
-    unsigned c = hex4(*p);
-    *p += 4;
-    if (c < 0xd800 || c > 0xdfff)
-        return c;
-    if (c > 0xdbff || end - *p < 6 || (*p)[0] != '\\' || (*p)[1] != 'u')
-        return REPLACEMENT;
-    unsigned low = hex4(*p + 2);
-    if (low < 0xdc00 || low > 0xdfff)
-        return REPLACEMENT;
-    *p += 6;
-    return 0x10000 + ((c - 0xd800) << 10) + (low - 0xdc00);
-}
-
 size_t json_unquote(char *dst, struct str quoted)
 {
-    static const char LETTERS[] = "\"\\/bfnrt";
-    static const char MEANT[] = "\"\\/\b\f\n\r\t";
-    const char *p = quoted.p + 1;
-    const char *end = quoted.p + quoted.len - 1;
-    char *at = dst;
-
-    while (p < end) {
-        const char *escape = memchr(p, '\\', (size_t)(end - p));
-        size_t plain = (size_t)((escape == NULL ? end : escape) - p);
-        memcpy(at, p, plain);
-        at += plain;
-        p += plain;
-        if (p == end)
-            break;
-        p += 2; /* the backslash and its letter */
-        if (p[-1] == 'u')
-            at = put_utf8(at, take_escaped(&p, end));
-        else
-            *at++ = MEANT[strchr(LETTERS, p[-1]) - LETTERS];
-    }
-    return (size_t)(at - dst);
+    return json_text_meaning(dst, json_text_inside(quoted), JSON_TEXT_REPLACEMENT);
 }
