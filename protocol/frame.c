@@ -16,14 +16,14 @@
 
 enum { MEMBERS_MAX = 32 };
 
-enum field { OP, ROOM, CURSOR, LAST, TYPE, DATA, REF, KEY, TOKEN, T, FIELD_COUNT };
+enum field { OP, ROOM, CURSOR, LAST, STATE, TYPE, DATA, REF, KEY, TOKEN, T, FIELD_COUNT };
 
 #define NAME(literal)                                                                              \
     {                                                                                              \
         literal, sizeof(literal) - 1                                                               \
     }
 static const struct str FIELD_NAMES[FIELD_COUNT] = {
-    NAME("op"),   NAME("room"), NAME("cursor"), NAME("last"),  NAME("type"),
+    NAME("op"),   NAME("room"), NAME("cursor"), NAME("last"),  NAME("state"), NAME("type"),
     NAME("data"), NAME("ref"),  NAME("key"),    NAME("token"), NAME("t"),
 };
 #undef NAME
@@ -141,8 +141,17 @@ static bool parse_last(struct str text, uint32_t *out_last)
     return true;
 }
 
-bool frame_start_parse(struct str cursor, struct str last, struct frame_join *out_join,
-                       char reason[FRAME_REASON_MAX])
+#define STATE_RULE "state must be true or false"
+
+/* "1" and "0" are how a URL says it. */
+static bool parse_state(struct str text, bool *out_state)
+{
+    *out_state = str_eq(text, STR("true")) || str_eq(text, STR("1"));
+    return *out_state || str_eq(text, STR("false")) || str_eq(text, STR("0"));
+}
+
+bool frame_start_parse(struct str cursor, struct str last, struct str state,
+                       struct frame_join *out_join, char reason[FRAME_REASON_MAX])
 {
     struct frame_join join = {.start = FRAME_START_ALL};
     bool new_only = str_present(cursor) && str_eq(cursor, STR("$"));
@@ -160,6 +169,10 @@ bool frame_start_parse(struct str cursor, struct str last, struct frame_join *ou
         snprintf(reason, FRAME_REASON_MAX, "cursor $ and last exclude each other");
         return false;
     }
+    if (str_present(state) && !parse_state(state, &join.state)) {
+        snprintf(reason, FRAME_REASON_MAX, STATE_RULE);
+        return false;
+    }
     if (new_only)
         join.start = FRAME_START_NEW;
     else if (!stream_id_is_zero(join.cursor))
@@ -174,13 +187,18 @@ static bool decode_join(struct decoder *d)
 {
     struct str cursor = {0};
     struct str last = {0};
+    struct str state = {0};
     char reason[FRAME_REASON_MAX];
 
     if (!take_room(d) || (!is_absent(d, CURSOR) && !take_string(d, CURSOR, &cursor)))
         return false;
     if (!is_absent(d, LAST))
         last = d->values[LAST];
-    if (!frame_start_parse(cursor, last, &d->frame->join, reason))
+    if (!is_absent(d, STATE))
+        state = d->values[STATE];
+    if (str_present(state) && state.p[0] != 't' && state.p[0] != 'f')
+        return fail(d, CODE_BAD_FIELD, STATE_RULE);
+    if (!frame_start_parse(cursor, last, state, &d->frame->join, reason))
         return fail(d, CODE_BAD_FIELD, "%s", reason);
     return true;
 }

@@ -50,6 +50,7 @@ struct frame_join {
     enum frame_start start;
     struct stream_id cursor; /* FRAME_START_CURSOR only */
     uint32_t last;           /* 0 or 1..FRAME_LAST_MAX; beside a cursor it bounds a fresh start */
+    bool state;              /* a fresh start begins with a snapshot of the room's state */
 };
 
 struct frame_publish { /* signal has no ref and no key */
@@ -94,10 +95,10 @@ void frame_fini(struct frame *frame);
 /* 1 to FRAME_ROOM_MAX bytes of [A-Za-z0-9_.:-]? */
 bool frame_room_name_valid(struct str name);
 
-/* The start of a join as the URL gives it: cursor and last are decoded query values or absent.
- * False and a reason where one is malformed. */
-bool frame_start_parse(struct str cursor, struct str last, struct frame_join *out_join,
-                       char reason[FRAME_REASON_MAX]);
+/* The start of a join as the URL gives it: all are decoded query values or absent; state is "1",
+ * "true", "0" or "false". False and a reason where one is malformed. */
+bool frame_start_parse(struct str cursor, struct str last, struct str state,
+                       struct frame_join *out_join, char reason[FRAME_REASON_MAX]);
 
 /* "join", "publish", ... as on the wire. */
 const char *frame_op_name(enum frame_op op);
@@ -153,6 +154,12 @@ struct frame_reject {
 size_t frame_put_welcome(char *dst, size_t cap, const struct frame_welcome *welcome);
 size_t frame_put_joined(char *dst, size_t cap, struct str room, const struct frame_joined *joined);
 size_t frame_put_entry(char *dst, size_t cap, struct str room, const struct frame_entry *entry);
+/* One of a snapshot's entries: not a frame, but an object in one. Without prev and ref. */
+size_t frame_put_snapshot_entry(char *dst, size_t cap, const struct frame_entry *entry);
+/* id NULL: the client's cursor stays null. entries: such objects with commas between them; may be
+ * empty. more: this isn't the snapshot's last frame. */
+size_t frame_put_snapshot(char *dst, size_t cap, struct str room, const struct stream_id *id,
+                          struct str entries, bool more);
 size_t frame_put_live(char *dst, size_t cap, struct str room, struct stream_id cursor,
                       uint64_t replayed);
 /* from NULL: a fresh start. */

@@ -78,6 +78,20 @@ static void put_data(struct out *o, struct str data)
     put(o, STR("}"));
 }
 
+/* What an entry says, up to the end of its object. */
+static void put_content(struct out *o, const struct frame_entry *entry, struct str ref)
+{
+    put_member(o, STR(",\"type\":"), entry->type.len > 0 ? entry->type : STR("message"));
+    put_member(o, STR(",\"from\":"), entry->from);
+    put_member(o, STR(",\"ref\":"), ref);
+    put_member(o, STR(",\"key\":"), entry->key);
+    if (entry->omitted != 0) {
+        put(o, STR(",\"omitted\":"));
+        put_number(o, entry->omitted);
+    }
+    put_data(o, entry->data);
+}
+
 size_t frame_put_welcome(char *dst, size_t cap, const struct frame_welcome *welcome)
 {
     struct out o = {dst, cap, 0};
@@ -124,15 +138,30 @@ size_t frame_put_entry(char *dst, size_t cap, struct str room, const struct fram
     put_id(&o, entry->id);
     put(&o, STR(",\"prev\":"));
     put_id_or_null(&o, entry->prev_known ? &entry->prev : NULL);
-    put_member(&o, STR(",\"type\":"), entry->type.len > 0 ? entry->type : STR("message"));
-    put_member(&o, STR(",\"from\":"), entry->from);
-    put_member(&o, STR(",\"ref\":"), entry->ref);
-    put_member(&o, STR(",\"key\":"), entry->key);
-    if (entry->omitted != 0) {
-        put(&o, STR(",\"omitted\":"));
-        put_number(&o, entry->omitted);
-    }
-    put_data(&o, entry->data);
+    put_content(&o, entry, entry->ref);
+    return o.len;
+}
+
+size_t frame_put_snapshot_entry(char *dst, size_t cap, const struct frame_entry *entry)
+{
+    struct out o = {dst, cap, 0};
+    put(&o, STR("{\"id\":"));
+    put_id(&o, entry->id);
+    put_content(&o, entry, (struct str){NULL, 0});
+    return o.len;
+}
+
+size_t frame_put_snapshot(char *dst, size_t cap, struct str room, const struct stream_id *id,
+                          struct str entries, bool more)
+{
+    struct out o = {dst, cap, 0};
+    put(&o, STR("{\"op\":\"snapshot\",\"room\":"));
+    put_string(&o, room);
+    put(&o, STR(",\"id\":"));
+    put_id_or_null(&o, id);
+    put(&o, STR(",\"entries\":["));
+    put(&o, entries);
+    put(&o, more ? STR("],\"more\":true}") : STR("]}"));
     return o.len;
 }
 

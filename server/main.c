@@ -244,6 +244,7 @@ static void init_rooms(struct house *h)
                  .total_bytes = c->ring_total},
         .replay = {.page_entries = c->page_entries,
                    .page_bytes = c->page_bytes,
+                   .frame_bytes = c->max_frame,
                    .in_flight = c->pages_in_flight,
                    .start_limit_ms = c->join_timeout},
     };

@@ -37,6 +37,8 @@
     X(M_PAGES, counter, "pages_total", "pages read from the log")                                  \
     X(M_PAGES_SHARED, counter, "pages_shared_total", "pages served by another member's read")      \
     X(M_HEADS, counter, "heads_total", "reads of where a log stands, without entries")             \
+    X(M_STATES, counter, "states_total", "reads of rooms' states")                                 \
+    X(M_SNAPSHOTS, counter, "snapshots_total", "snapshots sent")                                   \
     X(M_RING_HITS, counter, "ring_hits_total", "resumes served from a room's ring")                \
     X(M_RING_WARMINGS, counter, "ring_warmings_total",                                             \
       "rooms whose newest entries were read for many that came back")                              \

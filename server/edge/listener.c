@@ -223,6 +223,7 @@ static int open_ws(struct conn *conn, struct lws *wsi)
         .room = conn->query.room,
         .cursor = conn->query.cursor,
         .last = conn->query.last,
+        .state = conn->query.state,
     };
     conn->ws = ws_open(conn->listener->ws, wsi, &hello);
     upgrade_query_fini(&conn->query);

@@ -130,7 +130,8 @@ static void read_query(struct lws *wsi, struct upgrade_query *query)
         struct str *value;
     } wanted[] = {{STR("room="), &query->room},
                   {STR("cursor="), &query->cursor},
-                  {STR("last="), &query->last}};
+                  {STR("last="), &query->last},
+                  {STR("state="), &query->state}};
     char part[UPGRADE_HEADERS_MAX + 1];
     size_t used = 0;
     int len;

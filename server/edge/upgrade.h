@@ -27,7 +27,7 @@ struct upgrade_rules {
 
 /* What the URL asks for, decoded. Absent: not given. */
 struct upgrade_query {
-    struct str room, cursor, last;
+    struct str room, cursor, last, state;
     char *memory; /* of the three */
 };
 

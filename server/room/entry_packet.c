@@ -1,7 +1,6 @@
 #include "room/entry_packet.h"
 
 #include "base/xalloc.h"
-#include "protocol/frame.h"
 
 #include <assert.h>
 #include <stdlib.h>
@@ -17,11 +16,10 @@ static struct str bounded(struct str text, size_t max, uint64_t *omitted)
     return (struct str){NULL, 0};
 }
 
-struct packet *entry_packet_create(struct packet_account *account, struct str room,
-                                   const struct roomlog_entry *entry)
+void entry_packet_frame(const struct roomlog_entry *entry, struct frame_entry *out_frame)
 {
     uint64_t omitted = 0;
-    struct frame_entry frame = {
+    *out_frame = (struct frame_entry){
         .id = entry->id,
         .prev = entry->prev,
         .prev_known = entry->prev_known,
@@ -31,7 +29,14 @@ struct packet *entry_packet_create(struct packet_account *account, struct str ro
         .ref = bounded(entry->ref, ENTRY_PACKET_NAME_MAX, &omitted),
         .key = bounded(entry->key, ENTRY_PACKET_NAME_MAX, &omitted),
     };
-    frame.omitted = omitted;
+    out_frame->omitted = omitted;
+}
+
+struct packet *entry_packet_create(struct packet_account *account, struct str room,
+                                   const struct roomlog_entry *entry)
+{
+    struct frame_entry frame;
+    entry_packet_frame(entry, &frame);
     const struct stream_id *prev = entry->prev_known ? &entry->prev : NULL;
     char usual[USUAL];
     size_t len = frame_put_entry(usual, sizeof(usual), room, &frame);

@@ -17,6 +17,8 @@ enum {
 static void pump(void *arg);
 static void hand_out_slice(void *arg);
 static void on_page(struct roomlog_read *read, enum rd_err err, const struct roomlog_page *page);
+static void on_state(struct roomlog_state *state, enum rd_err err,
+                     const struct roomlog_state_view *view);
 
 static struct str key_of(const struct fetch_want *want)
 {
@@ -46,13 +48,13 @@ static void hide(struct fetch *fetch)
 
 static void make_ready(struct fetch *fetch)
 {
-    fetch->state = FETCH_READY;
+    fetch->phase = FETCH_READY;
     list_push_back(&fetch->queue->ready, &fetch->link);
 }
 
 static bool in_flight(const struct fetch *fetch)
 {
-    return fetch->state == FETCH_ASKED || (fetch->state == FETCH_READY && fetch->packets != NULL);
+    return fetch->phase == FETCH_ASKED || (fetch->phase == FETCH_READY && fetch->packets != NULL);
 }
 
 static void let_packets_go(struct fetch *fetch)
@@ -74,6 +76,7 @@ static void destroy(struct fetch *fetch)
     hide(fetch);
     list_remove(&fetch->link);
     let_packets_go(fetch);
+    snapshot_destroy(fetch->snapshot);
     free(fetch);
 }
 
@@ -94,6 +97,17 @@ static struct roomlog_read read_of(const struct fetch_queue *queue, const struct
     return read;
 }
 
+/* To be asked for, in the room's turn. */
+static void make_idle(struct fetch *fetch)
+{
+    struct fetch_queue *queue = fetch->queue;
+    fetch->phase = FETCH_IDLE;
+    list_push_back(&fetch->room->fetches, &fetch->link);
+    if (list_empty(&fetch->room->fetch_link))
+        list_push_back(&queue->rooms, &fetch->room->fetch_link);
+    pump_later(queue);
+}
+
 static struct fetch *create(struct fetch_queue *queue, struct room *room,
                             const struct fetch_want *want)
 {
@@ -111,10 +125,9 @@ static struct fetch *create(struct fetch_queue *queue, struct room *room,
         return fetch;
     }
     fetch->read = read_of(queue, want, &room->ring.pool->limits);
-    list_push_back(&room->fetches, &fetch->link);
-    if (list_empty(&room->fetch_link))
-        list_push_back(&queue->rooms, &room->fetch_link);
-    pump_later(queue);
+    fetch->state.done = on_state;
+    fetch->page_first = want->from == ROOMLOG_NEWEST;
+    make_idle(fetch);
     return fetch;
 }
 
@@ -134,9 +147,25 @@ static bool still_wanted(struct fetch *fetch)
     return !list_empty(&fetch->members);
 }
 
+/* There is no place in the log from which a state could go on. */
+static void page_goes_first(struct fetch *fetch)
+{
+    snapshot_destroy(fetch->snapshot);
+    fetch->snapshot = NULL;
+    fetch->read.from = (enum roomlog_from)fetch->want.from;
+    fetch->page_first = true;
+}
+
+/* What is next? */
+static bool wants_state(const struct fetch *fetch)
+{
+    return fetch->want.kind == FETCH_STATE && fetch->snapshot == NULL && !fetch->page_first;
+}
+
 static enum metric counter_of(const struct fetch *fetch)
 {
-    return fetch->want.kind == FETCH_WARM     ? M_RING_WARMINGS
+    return wants_state(fetch)                 ? M_STATES
+           : fetch->want.kind == FETCH_WARM   ? M_RING_WARMINGS
            : fetch->read.from == ROOMLOG_HEAD ? M_HEADS
                                               : M_PAGES;
 }
@@ -148,7 +177,9 @@ static bool ask(struct fetch_queue *queue, struct fetch *fetch)
         destroy(fetch);
         return true;
     }
-    enum rd_err err = roomlog_read(queue->log, room_name(fetch->room), &fetch->read);
+    struct str room = room_name(fetch->room);
+    enum rd_err err = wants_state(fetch) ? roomlog_state(queue->log, room, &fetch->state)
+                                         : roomlog_read(queue->log, room, &fetch->read);
     if (err == RD_EBUSY)
         return false;
     list_remove(&fetch->link);
@@ -159,7 +190,7 @@ static bool ask(struct fetch_queue *queue, struct fetch *fetch)
         slice_later(queue);
         return true;
     }
-    fetch->state = FETCH_ASKED;
+    fetch->phase = FETCH_ASKED;
     fetch->epoch = fetch->room->epoch;
     fetch->position = fetch->room->position;
     queue->in_flight++;
@@ -226,21 +257,29 @@ static void hand_out_slice(void *arg)
         slice_later(queue);
 }
 
-static void on_page(struct roomlog_read *read, enum rd_err err, const struct roomlog_page *page)
+/* --- answers -------------------------------------------------------------------------------- */
+
+static void take_page(struct fetch *fetch, const struct roomlog_page *page)
 {
-    struct fetch *fetch = RD_CONTAINER(read, struct fetch, read);
+    fetch->has_page = true;
+    fetch->page = *page;
+    fetch->page.entries = NULL;
+    if (page->count == 0 || fetch_stale(fetch))
+        return;
+    fetch->packets = xalloc_array(NULL, page->count, sizeof(struct packet *));
+    for (size_t i = 0; i < page->count; i++)
+        fetch->packets[i] =
+            entry_packet_create(fetch->room->packets, room_name(fetch->room), &page->entries[i]);
+}
+
+/* The last read has been answered. */
+static void finish(struct fetch *fetch, enum rd_err err)
+{
     struct fetch_queue *queue = fetch->queue;
     hide(fetch);
     fetch->err = err;
-    if (err == RD_OK)
-        fetch->page = *page;
-    if (err == RD_OK && page->count != 0 && !fetch_stale(fetch)) {
-        fetch->packets = xalloc_array(NULL, page->count, sizeof(struct packet *));
-        for (size_t i = 0; i < page->count; i++)
-            fetch->packets[i] = entry_packet_create(fetch->room->packets, room_name(fetch->room),
-                                                    &page->entries[i]);
-    }
-    fetch->page.entries = NULL;
+    if (fetch->snapshot != NULL)
+        snapshot_seal(fetch->snapshot, fetch->room->packets, room_name(fetch->room));
     make_ready(fetch);
     if (!in_flight(fetch)) {
         queue->in_flight--;
@@ -250,6 +289,87 @@ static void on_page(struct roomlog_read *read, enum rd_err err, const struct roo
         queue->ops->arrived(fetch, queue->arg);
     if (!queue->slicing)
         hand_out_slice(queue);
+}
+
+static void ask_again(struct fetch *fetch)
+{
+    fetch->queue->in_flight--;
+    make_idle(fetch);
+}
+
+/* --- a state and its page ---------------------------------------------------------------------
+ *
+ * The state, which says where it stands, and then a page after that place: the proof that the page
+ * brings (see ROOMLOG_AFTER) says that the state is this log's, and that nothing is missing behind
+ * it. Where there is no such place to go on from, the page comes first: what is published between
+ * the two reads is in the state then, and on the pages to come, but never in neither. */
+
+static void state_arrived(struct fetch *fetch)
+{
+    const struct snapshot *snapshot = fetch->snapshot;
+    /* A log that began between the two reads: should it be gone again, whoever stands at 0-0 can't
+     * tell. So members must not begin there with a state of its. */
+    bool began = fetch->has_page && snapshot->stands && stream_id_is_zero(fetch->page.info.last);
+    if (fetch->has_page && !began) {
+        snapshot_fall(fetch->snapshot);
+        finish(fetch, RD_OK);
+        return;
+    }
+    fetch->has_page = false;
+    if (snapshot->stands && fetch->want.from != ROOMLOG_NEWEST) {
+        fetch->read.from = ROOMLOG_AFTER;
+        fetch->read.after = snapshot->position;
+        fetch->page_first = false;
+    } else {
+        page_goes_first(fetch);
+    }
+    ask_again(fetch);
+}
+
+static void on_state(struct roomlog_state *state, enum rd_err err,
+                     const struct roomlog_state_view *view)
+{
+    struct fetch *fetch = RD_CONTAINER(state, struct fetch, state);
+    if (err != RD_OK) {
+        finish(fetch, err);
+        return;
+    }
+    fetch->snapshot =
+        snapshot_create(view, room_name(fetch->room), fetch->queue->limits.frame_bytes);
+    state_arrived(fetch);
+}
+
+/* Keeps its place among those in flight, for it has a page. */
+static void ask_for_state(struct fetch *fetch)
+{
+    struct fetch_queue *queue = fetch->queue;
+    enum rd_err err = roomlog_state(queue->log, room_name(fetch->room), &fetch->state);
+    if (err == RD_OK) {
+        metrics_inc(queue->metrics, M_STATES);
+    } else if (err == RD_EBUSY) {
+        let_packets_go(fetch);
+        fetch->has_page = false;
+        ask_again(fetch);
+    } else {
+        finish(fetch, err);
+    }
+}
+
+static void on_page(struct roomlog_read *read, enum rd_err err, const struct roomlog_page *page)
+{
+    struct fetch *fetch = RD_CONTAINER(read, struct fetch, read);
+    bool with_state = fetch->want.kind == FETCH_STATE;
+    if (err == RD_OK && with_state && page->verdict != VERDICT_OK) {
+        page_goes_first(fetch);
+        ask_again(fetch);
+        return;
+    }
+    if (err == RD_OK)
+        take_page(fetch, page);
+    if (err == RD_OK && with_state && fetch->page_first && !fetch_stale(fetch))
+        ask_for_state(fetch);
+    else
+        finish(fetch, err);
 }
 
 /* --- from outside --------------------------------------------------------------------------- */
@@ -299,7 +419,7 @@ void fetch_leave(struct fetch_queue *queue, struct room_member *member)
     member->replay.fetch = NULL;
     if (fetch == NULL || !list_empty(&fetch->members))
         return;
-    if (fetch->state == FETCH_ASKED)
-        roomlog_cancel_read(queue->log, &fetch->read);
+    roomlog_cancel_read(queue->log, &fetch->read);
+    roomlog_cancel_state(queue->log, &fetch->state);
     destroy(fetch);
 }

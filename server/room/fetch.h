@@ -8,7 +8,8 @@
  * ten thousand members who come back to one room hold nobody else up.
  *
  *     IDLE ── asked for ──► ASKED ── the answer came ──► READY ── nobody is left ──► freed
- *       └───────────── no read needed ────────────────────▲
+ *      │ ▲── it takes another read ──┘                     ▲
+ *      └───────────── no read needed ──────────────────────┘
  *
  * Nobody is left: all were served, or left (an ASKED read is cancelled then).
  *
@@ -20,14 +21,17 @@
 
 #include "base/strmap.h"
 #include "room/room.h"
+#include "room/snapshot.h"
 
 enum fetch_kind {
-    FETCH_PAGE, /* a page of the log, as `from` says */
-    FETCH_WARM, /* the log's newest, for the room's ring */
-    FETCH_RING  /* nothing: the ring has it */
+    FETCH_PAGE,  /* a page of the log, as `from` says */
+    FETCH_STATE, /* the room's state and a page of what came after it; or, where the log can't show
+                    that, or the newest are wanted, a page as `from` says */
+    FETCH_WARM,  /* the log's newest, for the room's ring */
+    FETCH_RING   /* nothing: the ring has it */
 };
 
-enum fetch_state { FETCH_IDLE, FETCH_ASKED, FETCH_READY };
+enum fetch_phase { FETCH_IDLE, FETCH_ASKED, FETCH_READY };
 
 /* What a member wants of its room. Compared as bytes, so it has no gaps. */
 struct fetch_want {
@@ -45,6 +49,7 @@ _Static_assert(sizeof(struct fetch_want) == 4 * sizeof(uint64_t) + 8, "compared 
 struct fetch_limits {
     size_t page_entries;
     size_t page_bytes;
+    size_t frame_bytes; /* of a snapshot's frame */
     size_t in_flight;
 };
 
@@ -53,11 +58,15 @@ struct fetch_limits {
 struct fetch {
     struct fetch_want want;
     struct room *room;
-    enum fetch_state state;
+    enum fetch_phase phase;
     struct list link; /* IDLE: in room->fetches; READY: in queue->ready */
     struct list members;
     struct fetch_queue *queue;
     struct roomlog_read read;
+    struct roomlog_state state; /* FETCH_STATE: besides read */
+    struct snapshot *snapshot;  /* and made of it; NULL until then */
+    bool page_first;            /* before the state */
+    bool has_page;
     uint64_t epoch;            /* the room's, when it was asked for or made */
     struct stream_id position; /* likewise: how far the feed had come */
     enum rd_err err;

@@ -82,7 +82,7 @@ static struct room *open_room(struct registry *registry, struct str name)
 }
 
 enum rd_err registry_join(struct registry *registry, struct str name, struct room_member *member,
-                          enum roomlog_from from, struct stream_id after, uint32_t newest)
+                          const struct room_start *start)
 {
     if (!roomlog_readable(registry->log, name))
         return RD_EUNAVAIL;
@@ -94,16 +94,16 @@ enum rd_err registry_join(struct registry *registry, struct str name, struct roo
     loop_timer_stop(registry->loop, &room->linger);
     list_remove(&room->registry_link);
     room_enter(room, member);
-    replay_start(&registry->replay, member, from, after, newest);
+    replay_start(&registry->replay, member, start);
     return RD_OK;
 }
 
-void registry_rejoin(struct registry *registry, struct room_member *member, enum roomlog_from from,
-                     struct stream_id after, uint32_t newest)
+void registry_rejoin(struct registry *registry, struct room_member *member,
+                     const struct room_start *start)
 {
     replay_stop(&registry->replay, member);
     room_restart(member);
-    replay_start(&registry->replay, member, from, after, newest);
+    replay_start(&registry->replay, member, start);
 }
 
 void registry_leave(struct registry *registry, struct room_member *member)

@@ -38,14 +38,13 @@ void registry_init(struct registry *registry, struct loop *loop, struct roomlog 
 /* Closes every room. Nobody may be in one, and no packet may be left: asserted. */
 void registry_fini(struct registry *registry);
 
-/* Joins: see replay_start for from, after and newest, room.h for what member is told. The name must
+/* Joins: see room.h for start, and for what member is told. The name must
  * be valid. RD_EUNAVAIL: the log is away; RD_ETOOBIG: too many rooms are open. */
 RD_MUST_USE enum rd_err registry_join(struct registry *registry, struct str name,
-                                      struct room_member *member, enum roomlog_from from,
-                                      struct stream_id after, uint32_t newest);
+                                      struct room_member *member, const struct room_start *start);
 /* Begins again in the room where member is: what it was sent before is of no account. */
-void registry_rejoin(struct registry *registry, struct room_member *member, enum roomlog_from from,
-                     struct stream_id after, uint32_t newest);
+void registry_rejoin(struct registry *registry, struct room_member *member,
+                     const struct room_start *start);
 /* Harmless for a member that is OUT. */
 void registry_leave(struct registry *registry, struct room_member *member);
 /* The member's socket is below low water. */

@@ -110,6 +110,29 @@ static size_t apply_page(struct replay *replay, struct room_member *member,
     return bytes;
 }
 
+/* The snapshot, and then what came after it: to a member that begins afresh. Returns the bytes that
+ * it was sent. */
+static size_t apply_snapshot(struct replay *replay, struct room_member *member,
+                             const struct fetch *fetch)
+{
+    const struct snapshot *snapshot = fetch->snapshot;
+    if (!member->ops->may_read(member))
+        return 0; /* replay_resume goes on */
+    if (!member->replay.answered)
+        answer_join(member, &fetch->page.info);
+    metrics_inc(replay->metrics, M_SNAPSHOTS);
+    size_t bytes = 0;
+    for (size_t i = 0; i < snapshot->count; i++) {
+        member->ops->snapshot(member, snapshot->packets[i]);
+        bytes += packet_len(snapshot->packets[i]);
+    }
+    if (snapshot->stands) {
+        member->last = snapshot->position;
+        member->replay.from = ROOMLOG_AFTER;
+    }
+    return bytes + apply_page(replay, member, fetch);
+}
+
 /* Sends what the ring holds after the member's last, about a page of it. To a join that was not yet
  * answered, info says where the log stands. Returns the bytes that it was sent. */
 static size_t apply_ring(struct replay *replay, struct room_member *member,
@@ -184,6 +207,8 @@ static struct fetch_want want_of(const struct room_member *member, enum fetch_ki
     /* The answer to a join tells of the log, and a fresh start that finds nothing stands at its
      * head. */
     want.info = !member->replay.answered || is_fresh(member->replay.from);
+    if (member->replay.state && is_fresh(member->replay.from))
+        want.kind = FETCH_STATE;
     return want;
 }
 
@@ -253,6 +278,8 @@ static size_t on_hand_out(struct fetch *fetch, struct room_member *member, void 
         want_page(replay, member); /* its position means nothing any more */
         return 0;
     }
+    if (fetch->want.kind == FETCH_STATE)
+        return apply_snapshot(replay, member, fetch);
     bool asked_as_told = fetch->want.kind == FETCH_PAGE && fetch->want.from == member->replay.from;
     return asked_as_told ? apply_page(replay, member, fetch) : apply_ring(replay, member, fetch);
 }
@@ -267,6 +294,7 @@ void replay_init(struct replay *replay, struct loop *loop, struct roomlog *log,
     *replay = (struct replay){.loop = loop, .metrics = metrics, .limits = *limits};
     const struct fetch_limits fetches = {.page_entries = limits->page_entries,
                                          .page_bytes = limits->page_bytes,
+                                         .frame_bytes = limits->frame_bytes,
                                          .in_flight = limits->in_flight};
     fetch_queue_init(&replay->fetches, loop, log, metrics, &fetches, &FETCH_OPS, replay);
 }
@@ -283,12 +311,12 @@ static void on_start_limit(void *arg)
         fail(LIST_ITEM(link, struct room_member, replay.link), RD_EUNAVAIL);
 }
 
-void replay_start(struct replay *replay, struct room_member *member, enum roomlog_from from,
-                  struct stream_id after, uint32_t newest)
+void replay_start(struct replay *replay, struct room_member *member, const struct room_start *start)
 {
     struct room *room = member->room;
-    member->last = from == ROOMLOG_AFTER ? after : STREAM_ID_ZERO;
-    member->replay = (struct room_member_replay){.owner = replay, .from = from, .newest = newest};
+    member->last = start->from == ROOMLOG_AFTER ? start->after : STREAM_ID_ZERO;
+    member->replay = (struct room_member_replay){
+        .owner = replay, .from = start->from, .newest = start->newest, .state = start->state};
     list_init(&member->replay.link);
     if (room->started) {
         want_page(replay, member);

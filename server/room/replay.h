@@ -28,6 +28,7 @@
 struct replay_limits {
     size_t page_entries;
     size_t page_bytes;
+    size_t frame_bytes;      /* that a frame of a snapshot has at most, but for one large entry */
     size_t in_flight;        /* pages being read at a time */
     uint64_t start_limit_ms; /* how long a join waits, at most, for the room's feed to start */
 };
@@ -44,11 +45,9 @@ void replay_init(struct replay *replay, struct loop *loop, struct roomlog *log,
                  struct metrics *metrics, const struct replay_limits *limits);
 void replay_fini(struct replay *replay);
 
-/* Begins: member has just entered its room. from ROOMLOG_AFTER: after is its cursor. newest: bounds
- * a fresh start, now (ROOMLOG_NEWEST) or after a resync; 0: unbounded. Everything is told through
- * member's ops, later. */
-void replay_start(struct replay *replay, struct room_member *member, enum roomlog_from from,
-                  struct stream_id after, uint32_t newest);
+/* Begins: member has just entered its room. Everything is told through its ops, later. */
+void replay_start(struct replay *replay, struct room_member *member,
+                  const struct room_start *start);
 /* A live member must read the log again: after the last that it was sent. */
 void replay_again(struct replay *replay, struct room_member *member);
 /* Forgets the member, which is about to leave its room. */

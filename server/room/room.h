@@ -40,6 +40,9 @@ struct room_member_ops {
                    const struct verdict_info *info);
     /* The cursor can't be honoured: a fresh start follows. In place of joined, or at any time. */
     void (*resync)(struct room_member *member, enum verdict why);
+    /* One frame of a snapshot, after joined or resync, before the entries. Taken like a replayed
+     * entry. */
+    void (*snapshot)(struct room_member *member, struct packet *p);
     /* False, of a live entry only: not taken now, read it from the log later. Then member goes from
      * LIVE to REPLAYING. */
     bool (*entry)(struct room_member *member, struct packet *p, bool replayed);
@@ -53,6 +56,15 @@ struct room_member_ops {
     bool (*may_read)(struct room_member *member);
 };
 
+/* How a join begins. */
+struct room_start {
+    enum roomlog_from from;
+    struct stream_id after; /* ROOMLOG_AFTER: its cursor */
+    uint32_t
+        newest; /* bounds a fresh start, now (ROOMLOG_NEWEST) or after a resync; 0: unbounded */
+    bool state; /* each fresh start begins with a snapshot of the room's state */
+};
+
 /* What replay.c keeps of a member that replays. */
 struct room_member_replay {
     struct replay *owner;
@@ -60,6 +72,7 @@ struct room_member_replay {
     struct fetch *fetch;    /* what it waits for; NULL: none */
     enum roomlog_from from; /* how the next page is asked for */
     uint32_t newest;        /* bounds a fresh start; 0: everything retained */
+    bool state;             /* each fresh start begins with a snapshot */
     bool answered;          /* joined or resync has gone out for this join */
     bool announced;         /* and live has, after that */
     bool doubts_ring;       /* the next page is the log's, whatever the ring holds */

@@ -94,6 +94,7 @@ struct session_hello {
     struct str room;   /* of the URL's ?room=, decoded; absent: none */
     struct str cursor; /* of &cursor= */
     struct str last;   /* of &last= */
+    struct str state;  /* of &state= */
 };
 
 /* Queues `welcome`, and joins the URL's room. Returns the session, which the host owns: it lives

@@ -134,6 +134,13 @@ static void on_resync(struct room_member *member, enum verdict why)
                       frame_put_resync(text, sizeof(text), room_name(member->room), reason, NULL));
 }
 
+static void on_snapshot(struct room_member *member, struct packet *p)
+{
+    struct session *s = of_member(member);
+    if (s->state == SESSION_OPEN)
+        session_push_replayed(s, p);
+}
+
 static bool on_entry(struct room_member *member, struct packet *p, bool replayed)
 {
     struct session *s = of_member(member);
@@ -180,6 +187,7 @@ static void on_failed(struct room_member *member, struct str room, enum rd_err e
 static const struct room_member_ops MEMBER_OPS = {
     .joined = on_joined,
     .resync = on_resync,
+    .snapshot = on_snapshot,
     .entry = on_entry,
     .live = on_live,
     .failed = on_failed,
@@ -225,12 +233,15 @@ static void join(struct session *s, struct str name, const struct frame_join *jo
                                              [FRAME_START_CURSOR] = ROOMLOG_AFTER,
                                              [FRAME_START_LAST] = ROOMLOG_NEWEST,
                                              [FRAME_START_NEW] = ROOMLOG_HEAD};
-    enum roomlog_from from = FROM[join->start];
+    const struct room_start start = {.from = FROM[join->start],
+                                     .after = join->cursor,
+                                     .newest = join->last,
+                                     .state = join->state};
     struct session_room *place = find_place(s, name);
     if (place != NULL) {
         if (!may_join(s))
             return;
-        registry_rejoin(s->host->registry, &place->member, from, join->cursor, join->last);
+        registry_rejoin(s->host->registry, &place->member, &start);
         return;
     }
     if (s->room_count >= s->host->limits.max_rooms) {
@@ -243,8 +254,7 @@ static void join(struct session *s, struct str name, const struct frame_join *jo
     place->session = s;
     place->member.ops = &MEMBER_OPS;
     place->member.budget = &s->pending;
-    enum rd_err err =
-        registry_join(s->host->registry, name, &place->member, from, join->cursor, join->last);
+    enum rd_err err = registry_join(s->host->registry, name, &place->member, &start);
     if (err != RD_OK) {
         free(place);
         if (err == RD_ETOOBIG)
@@ -394,7 +404,7 @@ void session_frames_hello(struct session *s, const struct session_hello *hello)
         return;
     if (!frame_room_name_valid(hello->room))
         reject_plainly(s, FRAME_JOIN, (struct str){0}, CODE_BAD_FIELD, STR(FRAME_ROOM_RULE));
-    else if (!frame_start_parse(hello->cursor, hello->last, &start, reason))
+    else if (!frame_start_parse(hello->cursor, hello->last, hello->state, &start, reason))
         reject_plainly(s, FRAME_JOIN, hello->room, CODE_BAD_FIELD, str_from(reason));
     else
         join(s, hello->room, &start);

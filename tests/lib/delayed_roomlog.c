@@ -12,10 +12,14 @@ struct copy {
     char *texts;
 };
 
+/* Of the log, or of a state. */
 struct delayed_read {
     struct list link; /* in log->reads */
     struct roomlog_read inner;
     struct roomlog_read *outer;
+    struct roomlog_state inner_state;
+    struct roomlog_state *outer_state; /* NULL: of the log */
+    struct roomlog_state_view view;
     struct delayed *log;
     enum { WAITS, ASKED, ANSWERED } state;
     enum rd_err err;
@@ -111,18 +115,46 @@ static void on_read(struct roomlog_read *inner, enum rd_err err, const struct ro
     read->page.entries = read->copy.entries;
 }
 
-static enum rd_err delayed_read(struct roomlog *log, struct str room, struct roomlog_read *outer)
+static void on_state(struct roomlog_state *inner, enum rd_err err,
+                     const struct roomlog_state_view *view)
+{
+    struct delayed_read *read = RD_CONTAINER(inner, struct delayed_read, inner_state);
+    read->state = ANSWERED;
+    read->err = err;
+    if (view == NULL)
+        return;
+    read->view = *view;
+    read->copy = copy_entries(view->items, view->count);
+    read->view.items = read->copy.entries;
+}
+
+static struct delayed_read *add_read(struct roomlog *log, struct str room)
 {
     struct delayed_read *read = xalloc_zero(sizeof(*read));
     assert(room.len <= sizeof(read->room));
     read->log = of(log);
+    read->room_len = room.len;
+    memcpy(read->room, room.p, room.len);
+    list_push_back(&read->log->reads, &read->link);
+    return read;
+}
+
+static enum rd_err delayed_read(struct roomlog *log, struct str room, struct roomlog_read *outer)
+{
+    struct delayed_read *read = add_read(log, room);
     read->outer = outer;
     read->inner = *outer;
     read->inner.impl = NULL;
     read->inner.done = on_read;
-    read->room_len = room.len;
-    memcpy(read->room, room.p, room.len);
-    list_push_back(&read->log->reads, &read->link);
+    outer->impl = read;
+    return RD_OK;
+}
+
+static enum rd_err delayed_state(struct roomlog *log, struct str room, struct roomlog_state *outer)
+{
+    struct delayed_read *read = add_read(log, room);
+    read->outer_state = outer;
+    read->inner_state.done = on_state;
     outer->impl = read;
     return RD_OK;
 }
@@ -135,24 +167,48 @@ static void delayed_cancel_read(struct roomlog *log, struct roomlog_read *outer)
     outer->impl = NULL;
 }
 
+static void delayed_cancel_state(struct roomlog *log, struct roomlog_state *outer)
+{
+    struct delayed_read *read = outer->impl;
+    roomlog_cancel_state(of(log)->inner, &read->inner_state);
+    free_read(read);
+    outer->impl = NULL;
+}
+
+static void ask(struct delayed_read *read)
+{
+    struct str room = {read->room, read->room_len};
+    read->state = ASKED;
+    enum rd_err err = read->outer_state != NULL
+                          ? roomlog_state(read->log->inner, room, &read->inner_state)
+                          : roomlog_read(read->log->inner, room, &read->inner);
+    assert(err == RD_OK);
+}
+
+static void answer(struct delayed_read *read)
+{
+    list_remove(&read->link);
+    if (read->outer_state != NULL) {
+        read->outer_state->impl = NULL;
+        read->outer_state->done(read->outer_state, read->err,
+                                read->err == RD_OK ? &read->view : NULL);
+    } else {
+        read->outer->impl = NULL;
+        read->outer->done(read->outer, read->err, read->err == RD_OK ? &read->page : NULL);
+    }
+    copy_free(&read->copy);
+    free(read);
+}
+
 /* False: it still waits for the inner log. */
 static bool step_read(struct delayed_read *read)
 {
-    if (read->state == WAITS) {
-        read->state = ASKED;
-        enum rd_err err =
-            roomlog_read(read->log->inner, (struct str){read->room, read->room_len}, &read->inner);
-        assert(err == RD_OK);
-        return true;
-    }
     if (read->state == ASKED)
         return false;
-    struct roomlog_read *outer = read->outer;
-    outer->impl = NULL;
-    list_remove(&read->link);
-    outer->done(outer, read->err, read->err == RD_OK ? &read->page : NULL);
-    copy_free(&read->copy);
-    free(read);
+    if (read->state == WAITS)
+        ask(read);
+    else
+        answer(read);
     return true;
 }
 
@@ -244,16 +300,6 @@ static enum rd_err delayed_append(struct roomlog *log, struct str room,
 static void delayed_cancel_append(struct roomlog *log, struct roomlog_append *append)
 {
     of(log)->inner->ops->cancel_append(of(log)->inner, append);
-}
-
-static enum rd_err delayed_state(struct roomlog *log, struct str room, struct roomlog_state *state)
-{
-    return of(log)->inner->ops->state(of(log)->inner, room, state);
-}
-
-static void delayed_cancel_state(struct roomlog *log, struct roomlog_state *state)
-{
-    of(log)->inner->ops->cancel_state(of(log)->inner, state);
 }
 
 static bool delayed_readable(struct roomlog *log, struct str room)

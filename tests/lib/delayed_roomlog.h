@@ -1,10 +1,10 @@
 /* delayed_roomlog.h - a log behind a slow line: every answer and every live entry waits until the
  * test lets it through.
  *
- * Wraps a real backend. A read waits twice, before it is asked and before it is answered, so its
- * moment lies anywhere between; the feed of each room stays in order but lags as the test likes.
- * Appends and reads of states go straight through. So a test meets every interleaving that a log on
- * another machine could produce.
+ * Wraps a real backend. A read, of the log or of a state, waits twice, before it is asked and
+ * before it is answered, so its moment lies anywhere between; the feed of each room stays in order
+ * but lags as the test likes. Appends go straight through. So a test meets every interleaving that
+ * a log on another machine could produce.
  */
 #ifndef TESTS_LIB_DELAYED_ROOMLOG_H
 #define TESTS_LIB_DELAYED_ROOMLOG_H

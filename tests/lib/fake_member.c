@@ -47,6 +47,12 @@ static void on_resync(struct room_member *member, enum verdict why)
     hear(member, "resync %s", NAMES[why]);
 }
 
+static void on_snapshot(struct room_member *member, struct packet *p)
+{
+    size_t header = packet_len(p) < 128 ? 2 : 4;
+    hear(member, "snapshot %.*s", (int)(packet_len(p) - header), p->bytes + header);
+}
+
 static bool on_entry(struct room_member *member, struct packet *p, bool replayed)
 {
     struct fake_member *fake = RD_CONTAINER(member, struct fake_member, member);
@@ -84,6 +90,7 @@ static bool on_may_read(struct room_member *member)
 static const struct room_member_ops OPS = {
     .joined = on_joined,
     .resync = on_resync,
+    .snapshot = on_snapshot,
     .entry = on_entry,
     .live = on_live,
     .failed = on_failed,

@@ -15,6 +15,7 @@ struct fake_member {
     bool may_read;
     unsigned may_read_times; /* not 0: it may, so many times more, and then no more */
     bool refuses;            /* live entries */
+    bool state;              /* for the test's use: how it joins */
     size_t entries;          /* heard of in all */
     struct buf heard;
     char id[64];
@@ -28,7 +29,7 @@ void fake_member_fini(struct fake_member *fake);
 /* What it heard since this was called last, as in
  *
  *     joined -; head 5-2; oldest 5-1; complete; replayed 5-1; live 5-1 (1); entry 5-2; resync
- * trimmed; failed red: <the error's text>; signal <payload>
+ * trimmed; failed red: <the error's text>; signal <payload>; snapshot <payload>
  *
  * where - stands for a fresh start. Valid until the next call. */
 const char *fake_member_heard(struct fake_member *fake);

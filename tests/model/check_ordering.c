@@ -10,7 +10,7 @@
  * At the end everything is let through, and each client must be live and have applied exactly the
  * log after its cursor: every entry that anybody appended after the place where it began, but for
  * those that were deleted, in order, once, and none that the log has lost since; or it was told
- * `resync`, and that holds from there.
+ * `resync`, and that holds from there. Whoever began with a snapshot has the room's exact state.
  *
  * ROOMD_MODEL_HISTORIES (default 2000) says how many, ROOMD_MODEL_SEED which comes first. A failure
  * prints its seed, and ROOMD_MODEL_HISTORIES=1 ROOMD_MODEL_SEED=<it> plays it again, with every
@@ -33,6 +33,7 @@
 enum {
     ROOMS = 2,
     CLIENTS = 3,
+    KEYS = 3,
     TRUTH_MAX = 1024,
     APPENDS_MAX = 64,
     SETTLE_ROUNDS = 4000,
@@ -45,7 +46,15 @@ enum fate { KEPT, TRIMMED, DELETED, LOST };
 struct truth {
     struct stream_id id[TRUTH_MAX];
     enum fate fate[TRUTH_MAX];
+    int key[TRUTH_MAX]; /* -1: none */
+    bool taken_out[TRUTH_MAX];
     size_t count;
+};
+
+/* Of each key the entry that stands in a room's state. */
+struct state {
+    struct stream_id id[KEYS]; /* of the newest that is known, one that took it out included */
+    bool is_set[KEYS];
 };
 
 /* A client has one join or leave of a room under way at a time, and drops what comes meanwhile. */
@@ -66,6 +75,10 @@ struct seat {
     uint32_t bound;    /* `last` of the join: what a resync begins with, 0: everything */
     size_t live_since; /* truth.count when it went live after that */
     bool fresh_live;
+    bool wants_state;  /* said the last join */
+    bool fresh;        /* since then it began afresh, */
+    bool has_snapshot; /* and with a snapshot */
+    struct state keyed;
 };
 
 struct client {
@@ -94,6 +107,8 @@ struct world {
         struct roomlog_append append;
         struct world *world;
         int room;
+        int key;
+        bool takes_out;
         bool busy;
     } appends[APPENDS_MAX];
     struct stream_id retained[TRUTH_MAX];
@@ -169,6 +184,9 @@ static bool id_member(const char *frame, const char *name, struct stream_id *out
 
 static void begin_afresh(struct seat *seat)
 {
+    seat->fresh = true;
+    seat->has_snapshot = false;
+    seat->keyed = (struct state){0};
     seat->has_cursor = false;
     seat->has_base = false;
     seat->count = 0;
@@ -191,6 +209,51 @@ static void on_joined_frame(struct seat *seat, const char *frame)
     }
 }
 
+/* Of an entry, or of one in a snapshot. What is older than what is known changes nothing. */
+static void fold(struct state *state, const char *entry)
+{
+    char key[8];
+    struct stream_id id;
+    if (!member(entry, "key", key, sizeof(key)))
+        return;
+    size_t which = (size_t)(key[1] - '0');
+    need(which < KEYS && id_member(entry, "id", &id));
+    if (stream_id_cmp(id, state->id[which]) <= 0)
+        return;
+    state->id[which] = id;
+    state->is_set[which] = strstr(entry, "\"data\":null") == NULL;
+}
+
+/* Our entries hold no bracket but their own. */
+static void on_snapshot_frame(struct client *c, struct seat *seat, char *frame)
+{
+    struct stream_id id;
+    if (seat->state < SEAT_IN)
+        return; /* of the join before */
+    if (seat->state == SEAT_LIVE || !seat->wants_state || seat->has_cursor || seat->has_snapshot)
+        broke(c->world, "a snapshot out of turn: %s", frame);
+    char *entries = strchr(frame, '[');
+    need(entries != NULL);
+    for (char *entry = entries + 1; *entry == '{';) {
+        char *end = strchr(entry, '}');
+        if (strstr(entry, "{\"n\"") != NULL && strstr(entry, "{\"n\"") < end)
+            end++; /* that was data's */
+        char next = end[1];
+        end[1] = '\0';
+        fold(&seat->keyed, entry);
+        end[1] = next;
+        entry = end + (next == ',' ? 2 : 1);
+    }
+    if (strstr(entries, "\"more\":true") != NULL)
+        return;
+    seat->has_snapshot = true;
+    *entries = '\0';
+    if (!id_member(frame, "id", &id))
+        return;
+    seat->has_cursor = seat->has_base = true;
+    seat->cursor = seat->base = id;
+}
+
 /* The client's rule, but that nothing is forgiven: what follows an answer must chain. */
 static void on_entry_frame(struct client *c, struct seat *seat, const char *frame)
 {
@@ -208,6 +271,7 @@ static void on_entry_frame(struct client *c, struct seat *seat, const char *fram
     seat->cursor = id;
     need(seat->count < TRUTH_MAX);
     seat->applied[seat->count++] = id;
+    fold(&seat->keyed, frame);
 }
 
 static void on_live_frame(struct client *c, struct seat *seat, int room, const char *frame)
@@ -218,6 +282,8 @@ static void on_live_frame(struct client *c, struct seat *seat, int room, const c
         return; /* of the join before */
     if (seat->state != SEAT_IN)
         broke(c->world, "live out of turn: %s", frame);
+    if (seat->wants_state && seat->fresh && !seat->has_snapshot)
+        broke(c->world, "live without a snapshot: %s", frame);
     if (!seat->has_cursor) {
         seat->has_cursor = seat->has_base = true;
         seat->cursor = seat->base = cursor;
@@ -257,6 +323,8 @@ static void on_text(void *arg, struct str text)
         seat->start = seat->bound == 0 ? FRAME_START_ALL : FRAME_START_LAST;
         seat->newest = seat->bound;
         seat->state = SEAT_IN;
+    } else if (strcmp(op, "snapshot") == 0) {
+        on_snapshot_frame(c, seat, frame);
     } else if (strcmp(op, "entry") == 0) {
         on_entry_frame(c, seat, frame);
     } else if (strcmp(op, "live") == 0) {
@@ -277,6 +345,8 @@ static void on_appended(struct roomlog_append *append, enum rd_err err, struct s
     struct truth *truth = &pending->world->truth[pending->room];
     need(err == RD_OK && !duplicate && truth->count < TRUTH_MAX);
     truth->id[truth->count] = id;
+    truth->key[truth->count] = pending->key;
+    truth->taken_out[truth->count] = pending->takes_out;
     truth->fate[truth->count++] = KEPT;
     pending->busy = false;
 }
@@ -287,9 +357,17 @@ static void append(struct world *w, int room)
         struct pending_append *pending = &w->appends[i];
         if (pending->busy)
             continue;
+        static const char *const KEY_NAMES[KEYS] = {"k0", "k1", "k2"};
         *pending = (struct pending_append){
-            .append = {.done = on_appended}, .world = w, .room = room, .busy = true};
-        const struct roomlog_publish what = {.type = STR("t"), .data = STR("{\"n\":1}")};
+            .append = {.done = on_appended}, .world = w, .room = room, .key = -1, .busy = true};
+        struct roomlog_publish what = {.type = STR("t"), .data = STR("{\"n\":1}")};
+        if (rng_chance(&w->rng, 50)) {
+            pending->key = (int)draw(w, KEYS);
+            what.key = str_from(KEY_NAMES[pending->key]);
+            pending->takes_out = rng_chance(&w->rng, 25);
+            if (pending->takes_out)
+                what.data = STR("null");
+        }
         need(roomlog_append(w->log, str_from(NAMES[room]), &what, &pending->append) == RD_OK);
         return;
     }
@@ -316,9 +394,10 @@ static void ask_fresh(struct world *w, struct client *c, struct seat *seat, int 
     static const enum frame_start START[] = {FRAME_START_ALL, FRAME_START_ALL, FRAME_START_NEW,
                                              FRAME_START_LAST};
     unsigned how = draw(w, 4);
+    const char *state = seat->wants_state ? ",\"state\":true" : "";
     seat->asked = START[how];
     seat->bound = how == 3 ? 3 : 0;
-    fake_conn_send(&c->conn, "{\"op\":\"join\",\"room\":\"%s\"%s}", NAMES[room], HOW[how]);
+    fake_conn_send(&c->conn, "{\"op\":\"join\",\"room\":\"%s\"%s%s}", NAMES[room], HOW[how], state);
 }
 
 static void join(struct world *w, struct client *c, int room)
@@ -329,6 +408,8 @@ static void join(struct world *w, struct client *c, int room)
         seat->state == SEAT_LEAVING)
         return;
     seat->state = SEAT_ASKED;
+    seat->wants_state = rng_chance(&w->rng, 50);
+    seat->fresh = false;
     if (!seat->has_cursor || stream_id_is_zero(seat->cursor) || rng_chance(&w->rng, 5)) {
         begin_afresh(seat);
         ask_fresh(w, c, seat, room);
@@ -337,8 +418,9 @@ static void join(struct world *w, struct client *c, int room)
     char id[STREAM_ID_TEXT_MAX];
     int len = (int)stream_id_format(seat->cursor, id);
     bool bounded = rng_chance(&w->rng, 30);
-    fake_conn_send(&c->conn, "{\"op\":\"join\",\"room\":\"%s\",\"cursor\":\"%.*s\"%s}", NAMES[room],
-                   len, id, bounded ? ",\"last\":2" : "");
+    fake_conn_send(&c->conn, "{\"op\":\"join\",\"room\":\"%s\",\"cursor\":\"%.*s\"%s%s}",
+                   NAMES[room], len, id, bounded ? ",\"last\":2" : "",
+                   seat->wants_state ? ",\"state\":true" : "");
     seat->bound = bounded ? 2 : 0;
 }
 
@@ -589,12 +671,36 @@ static void check_seat(const struct world *w, int who, int room, bool phantoms_t
         check_fresh_start(w, who, room);
 }
 
+/* Is what it made of the snapshot and the entries since what the log makes of all? Deletions and
+ * lost tails leave that open. */
+static void check_state(const struct world *w, int who, int room)
+{
+    const struct seat *seat = &w->clients[who].seats[room];
+    const struct truth *truth = &w->truth[room];
+    struct state want = {0};
+    if (!seat->has_snapshot || w->deleted[room] || w->tail_lost[room])
+        return;
+    for (size_t i = 0; i < truth->count; i++) {
+        if (truth->fate[i] == LOST || truth->key[i] < 0)
+            continue;
+        want.id[truth->key[i]] = truth->id[i];
+        want.is_set[truth->key[i]] = !truth->taken_out[i];
+    }
+    for (int key = 0; key < KEYS; key++)
+        if (seat->keyed.is_set[key] != want.is_set[key] ||
+            (want.is_set[key] && !stream_id_eq(seat->keyed.id[key], want.id[key])))
+            broke(w, "client %d in %s has another state of k%d", who, NAMES[room], key);
+}
+
 static void check(struct world *w, bool phantoms_too)
 {
     for (int room = 0; room < ROOMS; room++) {
         read_retained(w, room);
-        for (int who = 0; who < CLIENTS; who++)
+        for (int who = 0; who < CLIENTS; who++) {
             check_seat(w, who, room, phantoms_too);
+            if (phantoms_too)
+                check_state(w, who, room);
+        }
     }
 }
 
@@ -610,6 +716,9 @@ static void build(struct world *w)
                                            .max_bytes = 1 << 20,
                                            .max_rooms = 8,
                                            .max_refs = 8,
+                                           .max_state_keys = KEYS,
+                                           .max_state_bytes = 1 << 16,
+                                           .max_states_bytes = 1 << 20,
                                            .max_in_flight = 1024};
     w->mem = roomlog_mem_create(&w->loop.loop, &w->metrics, &mem);
     w->log = delayed_roomlog_create(w->mem);
@@ -621,6 +730,7 @@ static void build(struct world *w)
                  .total_bytes = 300 + (size_t)rng_below(rng, 4000)},
         .replay = {.page_entries = 1 + (size_t)rng_below(rng, 5),
                    .page_bytes = 20 + (size_t)rng_below(rng, 200),
+                   .frame_bytes = (size_t)rng_below(rng, 400),
                    .in_flight = 1 + (size_t)rng_below(rng, 3),
                    .start_limit_ms = 60000}};
     registry_init(&w->registry, &w->loop.loop, w->log, &w->metrics, &registry);
@@ -693,14 +803,15 @@ START_TEST(every_client_has_exactly_the_log_or_was_told)
     for (uint64_t i = 0; i < histories; i++)
         play(first + i, histories == 1, &sum);
 
-    (void)printf("%" PRIu64 " histories from seed %" PRIu64 ": %" PRIu64 " live, %" PRIu64
-                 " replayed, %" PRIu64 " resyncs, %" PRIu64 " spills, %" PRIu64
-                 " chain breaks, %" PRIu64 " shared pages, %" PRIu64 " slow, %" PRIu64
-                 " feed breaks, %" PRIu64 " from rings, %" PRIu64 " warmed, %" PRIu64 " evicted\n",
-                 histories, first, sum.v[M_ENTRIES_LIVE], sum.v[M_ENTRIES_REPLAYED],
-                 sum.v[M_RESYNCS], sum.v[M_PENDING_SPILLS], sum.v[M_CHAIN_BREAKS],
-                 sum.v[M_PAGES_SHARED], sum.v[M_SLOW_CLOSED], sum.v[M_FEED_BREAKS],
-                 sum.v[M_RING_HITS], sum.v[M_RING_WARMINGS], sum.v[M_RING_EVICTIONS]);
+    (void)printf(
+        "%" PRIu64 " histories from seed %" PRIu64 ": %" PRIu64 " live, %" PRIu64
+        " replayed, %" PRIu64 " resyncs, %" PRIu64 " spills, %" PRIu64 " chain breaks, %" PRIu64
+        " shared pages, %" PRIu64 " slow, %" PRIu64 " feed breaks, %" PRIu64 " from rings, %" PRIu64
+        " warmed, %" PRIu64 " evicted, %" PRIu64 " snapshots\n",
+        histories, first, sum.v[M_ENTRIES_LIVE], sum.v[M_ENTRIES_REPLAYED], sum.v[M_RESYNCS],
+        sum.v[M_PENDING_SPILLS], sum.v[M_CHAIN_BREAKS], sum.v[M_PAGES_SHARED], sum.v[M_SLOW_CLOSED],
+        sum.v[M_FEED_BREAKS], sum.v[M_RING_HITS], sum.v[M_RING_WARMINGS], sum.v[M_RING_EVICTIONS],
+        sum.v[M_SNAPSHOTS]);
     /* A model that never meets these proves nothing about them. */
     if (histories >= 1000) {
         ck_assert_uint_ne(sum.v[M_RESYNCS], 0);
@@ -709,6 +820,7 @@ START_TEST(every_client_has_exactly_the_log_or_was_told)
         ck_assert_uint_ne(sum.v[M_PAGES_SHARED], 0);
         ck_assert_uint_ne(sum.v[M_SLOW_CLOSED], 0);
         ck_assert_uint_ne(sum.v[M_FEED_BREAKS], 0);
+        ck_assert_uint_ne(sum.v[M_SNAPSHOTS], 0);
         ck_assert_uint_ne(sum.v[M_RING_HITS], 0);
         ck_assert_uint_ne(sum.v[M_RING_WARMINGS], 0);
         ck_assert_uint_ne(sum.v[M_RING_EVICTIONS], 0);

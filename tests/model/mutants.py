@@ -45,6 +45,7 @@ FETCH_H = "server/room/fetch.h"
 PENDING = "server/room/pending.c"
 REPLAY = "server/room/replay.c"
 RING = "server/room/ring.c"
+SNAPSHOT = "server/room/snapshot.c"
 ROOM = "server/room/room.c"
 MEM_ROOM = "server/roomlog/mem_room.c"
 VERDICT = "server/roomlog/verdict.c"
@@ -231,6 +232,55 @@ MUTANTS = [
         "the feed reads on without its proof",
         [(FEED, "!stream_id_eq(scratch->p[0].id, room->cursor)", "false")],
         test=FUZZ,
+    ),
+    Mutant(
+        "a member goes on from the start, and not from where its snapshot stands",
+        [(REPLAY, "        member->last = snapshot->position;\n", "")],
+    ),
+    Mutant(
+        "a snapshot stands where the log was cut after it",
+        [(SNAPSHOT, "    snapshot->stands = false;\n", "")],
+    ),
+    Mutant(
+        "a state goes out without the log's word for it",
+        [(FETCH, "with_state && page->verdict != VERDICT_OK", "false")],
+    ),
+    Mutant(
+        "what is published between a state without a place and the page is in neither",
+        [
+            (
+                FETCH,
+                "    } else {\n        page_goes_first(fetch);",
+                "    } else if (fetch->has_page) {\n        page_goes_first(fetch);",
+            )
+        ],
+    ),
+    Mutant(
+        "what is published between a state and the newest is in neither",
+        [
+            (FETCH, "with_state && fetch->page_first && !fetch_stale(fetch)", "false"),
+            (FETCH, "fetch->snapshot == NULL && !fetch->page_first;", "fetch->snapshot == NULL;"),
+            (
+                FETCH,
+                "    if (fetch->has_page && !began) {",
+                "    if (fetch->page_first) {\n"
+                "        snapshot_fall(fetch->snapshot);\n"
+                "        ask_again(fetch);\n"
+                "        return;\n"
+                "    }\n"
+                "    if (fetch->has_page && !began) {",
+            ),
+        ],
+    ),
+    Mutant(
+        "a resync of whoever wants the state is not followed by it",
+        [
+            (
+                REPLAY,
+                "member->replay.state && is_fresh(member->replay.from)",
+                "member->replay.state && !member->replay.answered && is_fresh(member->replay.from)",
+            )
+        ],
     ),
     # That only finds less in it than it has.
     Mutant("rings compare ids as text", [(RING, XALLOC, XALLOC + BY_TEXT)], test="ring"),

@@ -48,6 +48,7 @@ static void assert_join(const struct frame_join *join, const cJSON *item)
     ck_assert(stream_id_eq(join->cursor, cursor));
     ck_assert_int_eq(join->last,
                      cJSON_HasObjectItem(item, "last") ? vectors_number(item, "last") : 0);
+    ck_assert_int_eq(join->state, cJSON_IsTrue(cJSON_GetObjectItem(item, "state")));
 }
 
 static void assert_frame(const struct frame *frame, const cJSON *item)
@@ -179,13 +180,33 @@ START_TEST(a_start_from_the_url_obeys_the_same_rules)
     struct frame_join join = {.last = 77};
     char reason[FRAME_REASON_MAX] = "";
     bool ok = frame_start_parse(str_from(URL_STARTS[_i].cursor), str_from(URL_STARTS[_i].last),
-                                &join, reason);
+                                (struct str){NULL, 0}, &join, reason);
     ck_assert_int_eq(ok, want != NULL);
     if (ok)
         ck_assert_str_eq(STARTS[join.start], want);
     else
         ck_assert_int_eq(join.last, 77); /* untouched */
     ck_assert_int_eq(reason[0] != '\0', !ok);
+}
+END_TEST
+
+static const struct {
+    const char *state;
+    int want; /* -1: refused */
+} URL_STATES[] = {{NULL, 0}, {"1", 1},  {"0", 0},   {"true", 1},  {"false", 0}, {"yes", -1},
+                  {"", -1},  {"2", -1}, {"11", -1}, {"True", -1}, {"tru", -1}};
+
+START_TEST(a_state_from_the_url_is_a_digit_or_a_word)
+{
+    struct frame_join join = {.last = 77};
+    char reason[FRAME_REASON_MAX] = "";
+    bool ok = frame_start_parse((struct str){NULL, 0}, (struct str){NULL, 0},
+                                str_from(URL_STATES[_i].state), &join, reason);
+    ck_assert_int_eq(ok, URL_STATES[_i].want >= 0);
+    if (ok)
+        ck_assert_int_eq(join.state, URL_STATES[_i].want);
+    else
+        ck_assert_str_eq(reason, "state must be true or false");
 }
 END_TEST
 
@@ -240,6 +261,48 @@ static size_t put_joined_unbounded(char *dst, size_t cap)
 {
     return frame_put_joined(dst, cap, LOBBY,
                             &(struct frame_joined){&STREAM_ID_MAX, STREAM_ID_MAX, NULL, false, 0});
+}
+
+static size_t put_snapshot_of(char *dst, size_t cap, int first, int last,
+                              const struct stream_id *id, bool more)
+{
+    static const struct frame_entry ENTRIES[] = {
+        {.id = {1700000000000, 2},
+         .type = {"move", 4},
+         .from = {"ann", 3},
+         .ref = {"r", 1},
+         .key = {"card:7", 6},
+         .data = {"{\"x\":1}", 7}},
+        {.id = {1700000000000, 5}, .key = {"topic", 5}, .data = {"\"q\" \xc3\xa9", 6}},
+    };
+    char entries[512];
+    size_t len = 0;
+    for (int i = first; i <= last; i++) {
+        if (len != 0)
+            entries[len++] = ',';
+        len += frame_put_snapshot_entry(entries + len, sizeof(entries) - len, &ENTRIES[i]);
+    }
+    return frame_put_snapshot(dst, cap, LOBBY, id, (struct str){entries, len}, more);
+}
+
+static size_t put_snapshot(char *dst, size_t cap)
+{
+    return put_snapshot_of(dst, cap, 0, 1, &ID_5, false);
+}
+
+static size_t put_snapshot_more(char *dst, size_t cap)
+{
+    return put_snapshot_of(dst, cap, 0, 0, &ID_5, true);
+}
+
+static size_t put_snapshot_without_id(char *dst, size_t cap)
+{
+    return put_snapshot_of(dst, cap, 1, 1, NULL, false);
+}
+
+static size_t put_snapshot_empty(char *dst, size_t cap)
+{
+    return put_snapshot_of(dst, cap, 1, 0, NULL, false);
 }
 
 static size_t put_live(char *dst, size_t cap)
@@ -372,35 +435,17 @@ static const struct {
     const char *name;
     size_t (*put)(char *dst, size_t cap);
 } WRITERS[] = {
-    WRITER(welcome),
-    WRITER(joined_fresh),
-    WRITER(joined_resumed),
-    WRITER(joined_empty),
-    WRITER(joined_unbounded),
-    WRITER(live),
-    WRITER(live_empty),
-    WRITER(resync_trimmed),
-    WRITER(resync_reset),
-    WRITER(resync_ahead),
-    WRITER(resync_diverged),
-    WRITER(resync_hole),
-    WRITER(resync_gap),
-    WRITER(resync_snapshot),
-    WRITER(ack),
-    WRITER(ack_duplicate),
-    WRITER(ack_without_ref),
-    WRITER(reject_join),
-    WRITER(reject_leave),
-    WRITER(reject_publish),
-    WRITER(reject_signal),
-    WRITER(reject_auth),
-    WRITER(error),
-    WRITER(signal),
-    WRITER(signal_from),
-    WRITER(left),
-    WRITER(pong),
-    WRITER(pong_text),
-    WRITER(pong_without_t),
+    WRITER(welcome),       WRITER(joined_fresh),        WRITER(joined_resumed),
+    WRITER(joined_empty),  WRITER(joined_unbounded),    WRITER(snapshot),
+    WRITER(snapshot_more), WRITER(snapshot_without_id), WRITER(snapshot_empty),
+    WRITER(live),          WRITER(live_empty),          WRITER(resync_trimmed),
+    WRITER(resync_reset),  WRITER(resync_ahead),        WRITER(resync_diverged),
+    WRITER(resync_hole),   WRITER(resync_gap),          WRITER(resync_snapshot),
+    WRITER(ack),           WRITER(ack_duplicate),       WRITER(ack_without_ref),
+    WRITER(reject_join),   WRITER(reject_leave),        WRITER(reject_publish),
+    WRITER(reject_signal), WRITER(reject_auth),         WRITER(error),
+    WRITER(signal),        WRITER(signal_from),         WRITER(left),
+    WRITER(pong),          WRITER(pong_text),           WRITER(pong_without_t),
     WRITER(bye),
 };
 
@@ -522,6 +567,8 @@ static Suite *suite_make(void)
     tc = tcase_create("parts");
     tcase_add_loop_test(tc, a_start_from_the_url_obeys_the_same_rules, 0,
                         sizeof(URL_STARTS) / sizeof(URL_STARTS[0]));
+    tcase_add_loop_test(tc, a_state_from_the_url_is_a_digit_or_a_word, 0,
+                        sizeof(URL_STATES) / sizeof(URL_STATES[0]));
     tcase_add_test(tc, room_names_are_1_to_128_of_their_alphabet);
     suite_add_tcase(suite, tc);
 

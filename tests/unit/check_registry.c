@@ -51,9 +51,11 @@ static void take_down(void)
     fake_loop_fini(&loop);
 }
 
+static const struct room_start ALL = {.from = ROOMLOG_ALL};
+
 static enum rd_err join(struct fake_member *fake, const char *room)
 {
-    return registry_join(&registry, str_from(room), &fake->member, ROOMLOG_ALL, STREAM_ID_ZERO, 0);
+    return registry_join(&registry, str_from(room), &fake->member, &ALL);
 }
 
 static void leave(struct fake_member *fake)
@@ -127,7 +129,8 @@ START_TEST(a_rejoin_begins_again)
     ck_assert_int_eq(join(a, "red"), RD_OK);
     fake_loop_turn(&loop);
     (void)fake_member_heard(a);
-    registry_rejoin(&registry, &a->member, ROOMLOG_AFTER, (struct stream_id){1, 1}, 0);
+    registry_rejoin(&registry, &a->member,
+                    &(struct room_start){.from = ROOMLOG_AFTER, .after = {1, 1}});
     fake_loop_turn(&loop);
     ck_assert_str_eq(fake_member_heard(a), "joined 1-1; head 1-2; oldest 1-1; complete; "
                                            "replayed 1-2; live 1-2 (1)");
@@ -262,8 +265,8 @@ START_TEST(the_rooms_share_one_account_of_packets)
     ck_assert_int_eq(join(b, "blue"), RD_OK);
     a->may_read = b->may_read = false;
     fake_loop_turn(&loop);
-    registry_rejoin(&registry, &a->member, ROOMLOG_ALL, STREAM_ID_ZERO, 0);
-    registry_rejoin(&registry, &b->member, ROOMLOG_ALL, STREAM_ID_ZERO, 0);
+    registry_rejoin(&registry, &a->member, &ALL);
+    registry_rejoin(&registry, &b->member, &ALL);
     append("red", 1);
     append("blue", 1);
     fake_loop_turn(&loop);
@@ -295,7 +298,7 @@ START_TEST(shrinking_says_where_rings_alone_are_not_what_is_too_much)
     ck_assert_int_eq(join(a, "red"), RD_OK);
     fake_loop_turn(&loop);
     a->may_read = false;
-    registry_rejoin(&registry, &a->member, ROOMLOG_ALL, STREAM_ID_ZERO, 0);
+    registry_rejoin(&registry, &a->member, &ALL);
     append("red", 1);
     fake_loop_turn(&loop);
     ck_assert(!registry_shrink(&registry, 0));

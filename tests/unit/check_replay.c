@@ -83,6 +83,7 @@ static void init_replay(size_t in_flight)
 {
     const struct replay_limits limits = {.page_entries = PAGE,
                                          .page_bytes = 65536,
+                                         .frame_bytes = 65536,
                                          .in_flight = in_flight,
                                          .start_limit_ms = START_LIMIT_MS};
     replay_init(&replay, &loop.loop, log_, &metrics, &limits);
@@ -92,8 +93,13 @@ static void make_log(void)
 {
     metrics = (struct metrics){0};
     fake_loop_init(&loop, 1);
-    const struct roomlog_mem_limits limits = {
-        .max_entries = 10000, .max_bytes = 1 << 24, .max_rooms = 8, .max_in_flight = 1000};
+    const struct roomlog_mem_limits limits = {.max_entries = 10000,
+                                              .max_bytes = 1 << 24,
+                                              .max_rooms = 8,
+                                              .max_in_flight = 1000,
+                                              .max_state_keys = 100,
+                                              .max_state_bytes = 1 << 16,
+                                              .max_states_bytes = 1 << 20};
     mem = roomlog_mem_create(&loop.loop, &metrics, &limits);
     for (int i = 0; i < MEMBERS; i++)
         fake_member_init(&members[i]);
@@ -186,7 +192,9 @@ static void take_down_delayed(void)
 
 static void start(struct fake_member *fake, enum roomlog_from from, unsigned after, uint32_t newest)
 {
-    replay_start(&replay, &fake->member, from, (struct stream_id){1, after}, newest);
+    const struct room_start how = {
+        .from = from, .after = {1, after}, .newest = newest, .state = fake->state};
+    replay_start(&replay, &fake->member, &how);
 }
 
 static void join_room(struct fake_member *fake, int room, enum roomlog_from from, unsigned after,
@@ -852,7 +860,7 @@ START_TEST(a_member_may_be_freed_when_it_is_told_that_it_failed)
         member->ops = &ops;
         member->budget = &budget;
         room_enter(rooms[0], member);
-        replay_start(&replay, member, ROOMLOG_ALL, STREAM_ID_ZERO, 0);
+        replay_start(&replay, member, &(struct room_start){.from = ROOMLOG_ALL});
     }
     faulty_roomlog_set(log_, 1, FAULTY_ROOMLOG_ERROR, RD_ELOG);
     turn();
@@ -1305,6 +1313,322 @@ START_TEST(a_feed_that_breaks_between_two_slices_sends_the_rest_to_the_log_again
 }
 END_TEST
 
+/* --- snapshots ------------------------------------------------------------------------------ */
+
+static void on_set(struct roomlog_append *asked, enum rd_err err, struct stream_id id,
+                   bool duplicate)
+{
+    ck_assert_int_eq(err, RD_OK);
+}
+
+/* Publishes to red, so that key is in its state, under 2-n for the nth such. */
+static void set(const char *key, const char *data)
+{
+    const struct roomlog_publish what = {
+        .type = STR("t"), .data = str_from(data), .key = str_from(key)};
+    struct roomlog_append asked = {.done = on_set};
+    fake_loop_set_wall(&loop, 2);
+    ck_assert_int_eq(roomlog_append(mem, STR("red"), &what, &asked), RD_OK);
+    turn();
+}
+
+static void joins_with_state(struct fake_member *fake, enum roomlog_from from, unsigned after,
+                             uint32_t newest)
+{
+    fake->state = true;
+    join(fake, from, after, newest);
+}
+
+#define SNAPSHOT(id, entries)                                                                      \
+    "snapshot {\"op\":\"snapshot\",\"room\":\"red\",\"id\":" id ",\"entries\":[" entries "]}"
+#define ITEM(id, key) "{\"id\":\"" id "\",\"type\":\"t\",\"key\":\"" key "\",\"data\":1}"
+
+static void add_plain(uint64_t ms, uint64_t seq)
+{
+    const struct roomlog_publish what = {.type = STR("t"), .data = STR("1")};
+    ck_assert(roomlog_mem_add(mem, STR("red"), (struct stream_id){ms, seq}, &what));
+}
+
+/* Red: 1-1 to 1-5, then a (2-0) and b (2-1), then one without a key (3-1). */
+static void fill_state(void)
+{
+    set("a", "1");
+    set("b", "1");
+    add_plain(3, 1);
+    turn();
+}
+
+#define HEAD_3_1 "head 3-1; oldest 1-1; complete"
+#define BOTH ITEM("2-0", "a") "," ITEM("2-1", "b")
+
+START_TEST(a_fresh_start_with_state_is_the_snapshot_and_what_came_after_it)
+{
+    fill_state();
+    joins_with_state(a, ROOMLOG_ALL, 0, 0);
+    turn();
+    ck_heard(a,
+             "joined -; " HEAD_3_1 "; " SNAPSHOT("\"2-1\"", BOTH) "; replayed 3-1; live 3-1 (1)");
+    ck_assert_uint_eq(metrics.v[M_STATES], 1);
+    ck_assert_uint_eq(metrics.v[M_PAGES], 1);
+    ck_assert_uint_eq(metrics.v[M_SNAPSHOTS], 1);
+    add_plain(3, 2);
+    turn();
+    ck_heard(a, "entry 3-2");
+}
+END_TEST
+
+START_TEST(only_what_is_new_with_state_is_the_same)
+{
+    fill_state();
+    joins_with_state(a, ROOMLOG_HEAD, 0, 0);
+    turn();
+    ck_heard(a,
+             "joined -; " HEAD_3_1 "; " SNAPSHOT("\"2-1\"", BOTH) "; replayed 3-1; live 3-1 (1)");
+}
+END_TEST
+
+START_TEST(a_cursor_that_holds_needs_no_snapshot)
+{
+    fill_state();
+    joins_with_state(a, ROOMLOG_AFTER, 5, 0);
+    turn();
+    ck_heard(a, "joined 1-5; " HEAD_3_1 "; replayed 2-0; replayed 2-1; replayed 3-1; live 3-1 (3)");
+    ck_assert_uint_eq(metrics.v[M_STATES], 0);
+}
+END_TEST
+
+START_TEST(one_that_does_not_hold_is_a_resync_and_the_snapshot)
+{
+    fill_state();
+    roomlog_mem_trim(mem, STR("red"), 3);
+    joins_with_state(a, ROOMLOG_AFTER, 1, 0);
+    turn();
+    ck_heard(a, "resync trimmed; " SNAPSHOT("\"2-1\"", BOTH) "; replayed 3-1; live 3-1 (1)");
+}
+END_TEST
+
+START_TEST(whoever_did_not_ask_for_the_state_gets_what_is_retained_after_a_resync)
+{
+    fill_state();
+    roomlog_mem_trim(mem, STR("red"), 2);
+    join_after(a, 1);
+    turn();
+    ck_heard(a, "resync trimmed; replayed 2-1; replayed 3-1; live 3-1 (2)");
+    ck_assert_uint_eq(metrics.v[M_STATES], 0);
+}
+END_TEST
+
+#define WITH_NEWEST_2                                                                              \
+    "joined -; " HEAD_3_1 "; " SNAPSHOT("null", BOTH) "; replayed 2-1; replayed 3-1; live 3-1 (2)"
+
+START_TEST(the_newest_follow_a_snapshot_without_a_place)
+{
+    fill_state();
+    joins_with_state(a, ROOMLOG_NEWEST, 0, 2);
+    turn();
+    ck_heard(a, WITH_NEWEST_2);
+}
+END_TEST
+
+START_TEST(a_resync_of_a_member_with_last_is_a_snapshot_without_a_place_and_the_newest)
+{
+    fill_state();
+    roomlog_mem_trim(mem, STR("red"), 3);
+    joins_with_state(a, ROOMLOG_AFTER, 1, 1);
+    turn();
+    ck_heard(a, "resync trimmed; " SNAPSHOT("null", BOTH) "; replayed 3-1; live 3-1 (1)");
+}
+END_TEST
+
+START_TEST(a_state_whose_place_was_trimmed_comes_before_all_that_is_retained)
+{
+    fill_state();
+    add_plain(3, 2);
+    add_plain(3, 3);
+    roomlog_mem_trim(mem, STR("red"), 2);
+    joins_with_state(a, ROOMLOG_ALL, 0, 0);
+    turn();
+    ck_heard(a, "joined -; head 3-3; oldest 3-2; cut; " SNAPSHOT(
+                    "null", BOTH) "; replayed 3-2; "
+                                  "replayed 3-3; live 3-3 (2)");
+}
+END_TEST
+
+START_TEST(with_only_what_is_new_such_a_state_comes_before_nothing)
+{
+    fill_state();
+    add_plain(3, 2);
+    roomlog_mem_trim(mem, STR("red"), 1);
+    joins_with_state(a, ROOMLOG_HEAD, 0, 0);
+    turn();
+    ck_heard(a, "joined -; head 3-2; oldest 3-2; cut; " SNAPSHOT("null", BOTH) "; live 3-2 (0)");
+}
+END_TEST
+
+START_TEST(a_room_without_a_state_has_an_empty_snapshot)
+{
+    joins_with_state(a, ROOMLOG_ALL, 0, 0);
+    turn();
+    ck_heard(
+        a, "joined -; head 1-5; oldest 1-1; complete; " SNAPSHOT(
+               "null", "") "; replayed 1-1; "
+                           "replayed 1-2; replayed 1-3; replayed 1-4; replayed 1-5; live 1-5 (5)");
+}
+END_TEST
+
+START_TEST(a_key_that_was_taken_out_is_not_in_the_snapshot)
+{
+    set("a", "1");
+    set("b", "1");
+    set("a", "null");
+    joins_with_state(a, ROOMLOG_ALL, 0, 0);
+    turn();
+    ck_heard(a, "joined -; head 2-2; oldest 1-1; complete; " SNAPSHOT(
+                    "\"2-2\"", ITEM("2-1", "b")) "; live 2-2 (0)");
+}
+END_TEST
+
+START_TEST(what_comes_while_the_state_is_read_follows_it)
+{
+    fill_state();
+    joins_with_state(a, ROOMLOG_ALL, 0, 0);
+    while (metrics.v[M_PAGES] == 0) /* the state is read, and its page asked for */
+        ck_assert(fake_loop_step(&loop));
+    add_plain(4, 1);
+    turn();
+    add_plain(4, 2);
+    turn();
+    ck_heard(a, "joined -; head 4-1; oldest 1-1; complete; " SNAPSHOT(
+                    "\"2-1\"", BOTH) "; "
+                                     "replayed 3-1; replayed 4-1; live 4-1 (2); entry 4-2");
+}
+END_TEST
+
+START_TEST(a_state_is_read_once_and_encoded_once_for_all_who_wait)
+{
+    enum { MANY = 1000 };
+    fill_state();
+    struct fake_member *crowd = xalloc_array(NULL, MANY, sizeof(*crowd));
+    for (int i = 0; i < MANY; i++) {
+        fake_member_init(&crowd[i]);
+        joins_with_state(&crowd[i], ROOMLOG_ALL, 0, 0);
+    }
+    turn();
+    ck_assert_uint_eq(metrics.v[M_STATES], 1);
+    ck_assert_uint_eq(metrics.v[M_PAGES], 1);
+    ck_assert_uint_eq(metrics.v[M_SNAPSHOTS], MANY);
+    for (int i = 0; i < MANY; i++) {
+        ck_assert_int_eq(crowd[i].member.state, ROOM_MEMBER_LIVE);
+        leave(&crowd[i]);
+        fake_member_fini(&crowd[i]);
+    }
+    free(crowd);
+}
+END_TEST
+
+START_TEST(whoever_may_not_read_gets_the_snapshot_later)
+{
+    fill_state();
+    a->may_read_times = 3; /* when it wants it, and when the state and the page are asked for */
+    joins_with_state(a, ROOMLOG_ALL, 0, 0);
+    turn();
+    ck_heard(a, "");
+    a->may_read = true;
+    replay_resume(&replay, &a->member);
+    turn();
+    ck_heard(a,
+             "joined -; " HEAD_3_1 "; " SNAPSHOT("\"2-1\"", BOTH) "; replayed 3-1; live 3-1 (1)");
+}
+END_TEST
+
+START_TEST(whoever_leaves_while_the_state_is_read_hears_nothing)
+{
+    fill_state();
+    joins_with_state(a, ROOMLOG_ALL, 0, 0);
+    while (metrics.v[M_STATES] == 0)
+        ck_assert(fake_loop_step(&loop));
+    leave(a);
+    turn();
+    ck_heard(a, "");
+    ck_assert_uint_eq(replay.fetches.in_flight, 0);
+}
+END_TEST
+
+/* _i: a way to fail. The first call is the state's, the second the page's. */
+START_TEST(a_state_that_can_not_be_read_fails_the_join)
+{
+    fill_state();
+    for (unsigned nth = 1; nth <= 2; nth++) {
+        faulty_roomlog_set(log_, nth, (enum faulty_roomlog_fault)_i, RD_EUNAVAIL);
+        joins_with_state(a, ROOMLOG_ALL, 0, 0);
+        turn();
+        ck_assert(faulty_roomlog_struck(log_));
+        ck_heard(a, "failed red: the log is not available");
+        ck_assert_int_eq(a->member.state, ROOM_MEMBER_OUT);
+    }
+    joins_with_state(a, ROOMLOG_ALL, 0, 0);
+    turn();
+    ck_assert_int_eq(a->member.state, ROOM_MEMBER_LIVE);
+}
+END_TEST
+
+START_TEST(a_state_that_can_not_be_read_after_a_resync_is_asked_for_again)
+{
+    fill_state();
+    roomlog_mem_trim(mem, STR("red"), 3);
+    joins_with_state(a, ROOMLOG_AFTER, 1, 0);
+    faulty_roomlog_set(log_, 2, FAULTY_ROOMLOG_ERROR, RD_ETIMEDOUT);
+    turn();
+    ck_heard(a, "resync trimmed");
+    fake_loop_advance(&loop, RETRY_MAX_MS);
+    ck_heard(a, SNAPSHOT("\"2-1\"", BOTH) "; replayed 3-1; live 3-1 (1)");
+}
+END_TEST
+
+/* _i: which of the page and the state. */
+START_TEST(a_busy_log_is_asked_for_page_and_state_again)
+{
+    fill_state();
+    joins_with_state(a, ROOMLOG_NEWEST, 0, 2);
+    faulty_roomlog_set(log_, (unsigned)_i, FAULTY_ROOMLOG_REFUSED, RD_EBUSY);
+    turn();
+    ck_assert(faulty_roomlog_struck(log_));
+    ck_heard(a, _i == 1 ? "" : WITH_NEWEST_2);
+    fake_loop_advance(&loop, BUSY_MS);
+    ck_heard(a, _i == 1 ? WITH_NEWEST_2 : "");
+    ck_assert_uint_eq(replay.fetches.in_flight, 0);
+}
+END_TEST
+
+/* What has a key and is published between the two reads must not be in neither. */
+START_TEST(what_is_published_between_the_newest_and_the_state_is_in_the_state)
+{
+    fill_state();
+    joins_with_state(a, ROOMLOG_NEWEST, 0, 1);
+    while (metrics.v[M_PAGES] == 0) /* the page is asked for, and the state will be when it comes */
+        ck_assert(fake_loop_step(&loop));
+    set("c", "1");
+    turn();
+    ck_heard(a, "joined -; " HEAD_3_1 "; " SNAPSHOT(
+                    "null", BOTH "," ITEM("3-2", "c")) "; "
+                                                       "replayed 3-1; live 3-1 (1); entry 3-2");
+}
+END_TEST
+
+START_TEST(the_state_of_a_log_that_is_no_more_is_void)
+{
+    fill_state();
+    joins_with_state(a, ROOMLOG_ALL, 0, 0);
+    while (metrics.v[M_PAGES] == 0)
+        ck_assert(fake_loop_step(&loop));
+    roomlog_mem_reset(mem, STR("red"));
+    add_plain(9, 1);
+    turn();
+    ck_heard(a, "joined -; head 9-1; oldest 9-1; complete; " SNAPSHOT("null", "") "; replayed 9-1; "
+                                                                                  "live 9-1 (1)");
+}
+END_TEST
+
 static TCase *case_make(Suite *suite, const char *name, SFun setup, SFun teardown)
 {
     TCase *tc = tcase_create(name);
@@ -1386,6 +1710,29 @@ static Suite *suite_make(void)
     tcase_add_test(tc, a_crowd_is_served_in_slices_and_others_in_between);
     tcase_add_test(tc, whoever_leaves_between_two_slices_is_sent_nothing);
     tcase_add_test(tc, a_feed_that_breaks_between_two_slices_sends_the_rest_to_the_log_again);
+
+    tc = case_make(suite, "snapshots", make, take_down);
+    tcase_add_test(tc, a_fresh_start_with_state_is_the_snapshot_and_what_came_after_it);
+    tcase_add_test(tc, only_what_is_new_with_state_is_the_same);
+    tcase_add_test(tc, a_cursor_that_holds_needs_no_snapshot);
+    tcase_add_test(tc, one_that_does_not_hold_is_a_resync_and_the_snapshot);
+    tcase_add_test(tc, whoever_did_not_ask_for_the_state_gets_what_is_retained_after_a_resync);
+    tcase_add_test(tc, the_newest_follow_a_snapshot_without_a_place);
+    tcase_add_test(tc, a_resync_of_a_member_with_last_is_a_snapshot_without_a_place_and_the_newest);
+    tcase_add_test(tc, a_state_whose_place_was_trimmed_comes_before_all_that_is_retained);
+    tcase_add_test(tc, with_only_what_is_new_such_a_state_comes_before_nothing);
+    tcase_add_test(tc, a_room_without_a_state_has_an_empty_snapshot);
+    tcase_add_test(tc, a_key_that_was_taken_out_is_not_in_the_snapshot);
+    tcase_add_test(tc, what_comes_while_the_state_is_read_follows_it);
+    tcase_add_test(tc, a_state_is_read_once_and_encoded_once_for_all_who_wait);
+    tcase_add_test(tc, whoever_may_not_read_gets_the_snapshot_later);
+    tcase_add_test(tc, whoever_leaves_while_the_state_is_read_hears_nothing);
+    tcase_add_loop_test(tc, a_state_that_can_not_be_read_fails_the_join, FAULTY_ROOMLOG_REFUSED,
+                        FAULTY_ROOMLOG_ERROR + 1);
+    tcase_add_test(tc, a_state_that_can_not_be_read_after_a_resync_is_asked_for_again);
+    tcase_add_loop_test(tc, a_busy_log_is_asked_for_page_and_state_again, 1, 3);
+    tcase_add_test(tc, what_is_published_between_the_newest_and_the_state_is_in_the_state);
+    tcase_add_test(tc, the_state_of_a_log_that_is_no_more_is_void);
 
     tc = case_make(suite, "failures", make, take_down);
     tcase_add_test(tc, a_busy_log_is_asked_again);

@@ -22,10 +22,11 @@ enum {
     "\",\"type\":\"t\",\"data\":{\"n\":" n "}}\n"
 enum { ENTRY_LEN = sizeof(ENTRY("11", "1-10")) - sizeof("\n") + 2 };
 
-#define JOINED_EMPTY                                                                               \
+#define JOINED                                                                                     \
     "{\"op\":\"joined\",\"room\":\"red\",\"from\":null,\"head\":\"0-0\",\"oldest\":null,"          \
-    "\"complete\":true,\"max_entries\":100000}\n"                                                  \
-    "{\"op\":\"live\",\"room\":\"red\",\"cursor\":\"0-0\",\"replayed\":0}\n"
+    "\"complete\":true,\"max_entries\":100000}\n"
+#define LIVE "{\"op\":\"live\",\"room\":\"red\",\"cursor\":\"0-0\",\"replayed\":0}\n"
+#define JOINED_EMPTY JOINED LIVE
 
 static struct house house;
 static struct house_visitor visitors[VISITORS];
@@ -154,6 +155,11 @@ static const struct {
 } HELLOS[] = {
     {{.room = {"red", 3}}, JOINED_EMPTY},
     {{.room = {"red", 3}, .cursor = {"0-0", 3}, .last = {"5", 1}}, JOINED_EMPTY},
+    {{.room = {"red", 3}, .state = {"1", 1}},
+     JOINED "{\"op\":\"snapshot\",\"room\":\"red\",\"id\":null,\"entries\":[]}\n" LIVE},
+    {{.room = {"red", 3}, .state = {"yes", 3}},
+     "{\"op\":\"reject\",\"op_ref\":\"join\","
+     "\"room\":\"red\",\"code\":422,\"reason\":\"state must be true or false\"}\n"},
     {{.cursor = {"x", 1}}, ""},
     {{.room = {"r d", 3}},
      "{\"op\":\"reject\",\"op_ref\":\"join\",\"code\":422,\"reason\":\"" FRAME_ROOM_RULE "\"}\n"},
