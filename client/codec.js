@@ -14,6 +14,9 @@ export const SUBPROTOCOL = "roomd.v1";
  *   oldest: string | null, complete: boolean, max_entries: number | null }} JoinedFrame
  * @typedef {{ op: "entry", room: string, id: string, prev: string | null, type: string,
  *   from?: string, ref?: string, key?: string, data: any }} EntryFrame
+ * @typedef {{ id: string, type: string, from?: string, key: string, data: any }} SnapshotEntry
+ * @typedef {{ op: "snapshot", room: string, id: string | null, entries: SnapshotEntry[],
+ *   more?: boolean }} SnapshotFrame
  * @typedef {{ op: "live", room: string, cursor: string, replayed: number }} LiveFrame
  * @typedef {{ op: "resync", room: string, reason: string, from: string | null }} ResyncFrame
  * @typedef {{ op: "ack", room: string, ref?: string, id: string, duplicate: boolean }} AckFrame
@@ -24,8 +27,9 @@ export const SUBPROTOCOL = "roomd.v1";
  * @typedef {{ op: "left", room: string }} LeftFrame
  * @typedef {{ op: "pong", t?: unknown }} PongFrame
  * @typedef {{ op: "bye", reason: string, retry_after_ms: number }} ByeFrame
- * @typedef {WelcomeFrame | JoinedFrame | EntryFrame | LiveFrame | ResyncFrame | AckFrame |
- *   RejectFrame | ErrorFrame | SignalFrame | LeftFrame | PongFrame | ByeFrame} ServerFrame
+ * @typedef {WelcomeFrame | JoinedFrame | EntryFrame | SnapshotFrame | LiveFrame | ResyncFrame |
+ *   AckFrame | RejectFrame | ErrorFrame | SignalFrame | LeftFrame | PongFrame |
+ *   ByeFrame} ServerFrame
  */
 
 /** @param {unknown} value */
@@ -39,11 +43,18 @@ const orNull = (check) => (/** @type {unknown} */ value) => value === null || ch
 /** @param {(value: unknown) => boolean} check */
 const orAbsent = (check) => (/** @type {unknown} */ value) => value === undefined || check(value);
 
+/** @param {any} entry */
+const isStateEntry = (entry) =>
+  isId(entry?.id) && isString(entry.type) && isString(entry.key) && "data" in entry;
+/** @param {unknown} value */
+const isState = (value) => Array.isArray(value) && value.every(isStateEntry);
+
 /** @type {Record<string, Record<string, (value: unknown) => boolean>>} */
 const FIELDS = {
   welcome: { session: isString, heartbeat_ms: isCount, max_frame_bytes: isCount },
   joined: { room: isString, from: orNull(isId), oldest: orNull(isId), complete: isBoolean },
   entry: { room: isString, id: isId, prev: orNull(isId), type: isString, ref: orAbsent(isString) },
+  snapshot: { room: isString, id: orNull(isId), entries: isState, more: orAbsent(isBoolean) },
   live: { room: isString, cursor: isId, replayed: isCount },
   resync: { room: isString, reason: isString, from: orNull(isId) },
   ack: { room: isString, ref: orAbsent(isString), id: isId },

@@ -13,7 +13,9 @@
  * The rule for entries, with cursor c (null after a fresh start): id <= c is a duplicate and
  * dropped; prev == c, or c == null, is applied and then c = id; anything else is a gap: rejoin from
  * c. While joining, entries are dropped, for they belong to the join before. So what was applied
- * since the last fresh start is exactly a stretch of the log.
+ * since the last fresh start is exactly a stretch of the log. Where the room was joined with
+ * `state`, a fresh start begins with a snapshot, which comes in pieces: it is handed on whole, and
+ * c is then the place in the log that it stands for.
  *
  * A publish is pending under its ref until its entry is applied, or until it is withdrawn. Once its
  * fate became unknown (the socket was lost, or no answer came in time), it is sent again under the
@@ -45,6 +47,11 @@ import { ZERO, compare, isId } from "./stream-id.js";
  * @property {string} [ref]
  * @property {string} [key]
  *
+ * @typedef {object} Snapshot what a room's state is before the entries that follow
+ * @property {string | null} id what follows comes after this; null: it may be older than what the
+ *   state has
+ * @property {import("./codec.js").SnapshotEntry[]} entries of each key the newest, by id
+ *
  * @typedef {object} Pending a publish on its way
  * @property {string} ref
  * @property {string} type
@@ -65,6 +72,8 @@ import { ZERO, compare, isId } from "./stream-id.js";
  * @property {string | null} [cursor] start after this id; "$" for what is new only. Default: what
  *   the cursor store has, else everything that is retained
  * @property {number} [last] a fresh start, now or later, has the newest `last` entries only
+ * @property {boolean} [state] a fresh start, now or later, begins with a snapshot of the room's
+ *   state: of each key the newest entry
  *
  * @typedef {object} RoomWiring
  * @property {(text: string) => boolean} send
@@ -80,6 +89,7 @@ import { ZERO, compare, isId } from "./stream-id.js";
  * @typedef {{
  *   state: [RoomStateChange],
  *   entry: [Entry, Pending | null],
+ *   snapshot: [Snapshot],
  *   resync: [{ reason: string }],
  *   pending: [Pending],
  *   ack: [Pending],
@@ -105,6 +115,9 @@ export class Room extends Emitter {
   #wiring;
   #backoff;
   #last;
+  #wantsState;
+  /** @type {import("./codec.js").SnapshotEntry[]} of a snapshot that has not come whole */
+  #pieces = [];
   /** @type {"$" | undefined} where to start while the cursor is null */
   #start;
   /** @type {Map<string, Outgoing>} by ref, in the order in which they were published */
@@ -127,6 +140,7 @@ export class Room extends Emitter {
     this.#wiring = wiring;
     this.#backoff = new Backoff({ baseMs, capMs, random });
     this.#last = options.last;
+    this.#wantsState = options.state || undefined;
     this.#start = options.cursor === "$" ? "$" : undefined;
     const cursor = options.cursor ?? wiring.cursors?.load(name);
     this.cursor = isId(cursor) ? cursor : null;
@@ -221,6 +235,9 @@ export class Room extends Emitter {
       case "resync":
         if (this.state !== "waiting") this.#resync(frame.reason, frame.from);
         break;
+      case "snapshot":
+        if (this.#member()) this.#snapshot(frame);
+        break;
       case "entry":
         if (this.#member()) this.#entry(frame);
         break;
@@ -245,7 +262,8 @@ export class Room extends Emitter {
 
   #join() {
     const cursor = this.cursor ?? this.#start;
-    const text = encode({ op: "join", room: this.name, cursor, last: this.#last });
+    const options = { cursor, last: this.#last, state: this.#wantsState };
+    const text = encode({ op: "join", room: this.name, ...options });
     if (this.#wiring.send(text)) this.#move("joining");
   }
 
@@ -277,6 +295,19 @@ export class Room extends Emitter {
     this.#setCursor(from);
     this.#move("replaying");
     this.#flush();
+  }
+
+  /** @param {import("./codec.js").SnapshotFrame} frame */
+  #snapshot({ id, entries, more }) {
+    this.#pieces.push(...entries);
+    if (more) return;
+    const whole = this.#pieces;
+    this.#pieces = [];
+    this.emit("snapshot", { id, entries: whole });
+    if (this.#ended()) return;
+    this.#setCursor(id);
+    this.#barrenGaps = 0;
+    this.#backoff.reset();
   }
 
   /** @param {import("./codec.js").EntryFrame} frame */
@@ -468,6 +499,7 @@ export class Room extends Emitter {
   #move(state, detail = {}) {
     const previous = this.state;
     this.state = state;
+    this.#pieces = [];
     this.#wiring.clock.clearTimeout(this.#joinTimer);
     this.emit("state", { state, previous, ...detail });
   }

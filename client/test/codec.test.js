@@ -33,11 +33,20 @@ test("a known op with a field of the wrong kind is refused", () => {
   for (const fields of wrong) {
     assert.throws(() => decode(JSON.stringify({ ...entry, ...fields })), JSON.stringify(fields));
   }
+  const item = { id: "2-0", type: "t", key: "k", data: null };
+  const snapshot = { op: "snapshot", room: "r", id: null, entries: [item] };
+  assert.deepEqual(decode(JSON.stringify(snapshot)), snapshot);
+  const wrongItems = [{ ...item, id: 2 }, { ...item, key: undefined }, { id: "2-0" }, null];
+  for (const entries of [undefined, {}, ...wrongItems.map((one) => [item, one])]) {
+    assert.throws(() => decode(JSON.stringify({ ...snapshot, entries })), /entries/);
+  }
+  assert.throws(() => decode(JSON.stringify({ ...snapshot, id: "2" })), /id/);
+  assert.throws(() => decode(JSON.stringify({ ...snapshot, more: 1 })), /more/);
   assert.throws(() => decode('{"op":"live","room":"r","cursor":null,"replayed":0}'), /cursor/);
 });
 
 test("unknown fields and unknown ops pass, even ops with an object's own names", () => {
-  for (const frame of [{ ...entry, colour: "red" }, { op: "snapshot" }, { op: "constructor" }]) {
+  for (const frame of [{ ...entry, colour: "red" }, { op: "weather" }, { op: "constructor" }]) {
     assert.deepEqual(decode(JSON.stringify(frame)), frame);
   }
 });

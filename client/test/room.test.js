@@ -58,6 +58,110 @@ test("after a fresh start the first entry is applied, the next must chain", () =
   }
 });
 
+/* --- snapshots ------------------------------------------------------------------------------- */
+
+const item = (id, key, data = id) => ({ id, type: "set", key, data });
+
+function setUpWithState(options = {}) {
+  const parts = setUp({ state: true, ...options });
+  const snapshots = [];
+  parts.room.on("snapshot", (snapshot) => snapshots.push(snapshot));
+  const snapshot = (id, entries, more) => parts.receive("snapshot", { id, entries, more });
+  return { ...parts, snapshot, snapshots };
+}
+
+test("a room may ask for its state, at each join", () => {
+  const { sent, joined, live, entry, reconnect } = setUpWithState();
+  assert.deepEqual(sent, [{ op: "join", room: "r", state: true }]);
+  joined();
+  entry("1-0", "0-0");
+  live("1-0");
+  reconnect("1-0");
+  assert.deepEqual(sent.at(-1), { op: "join", room: "r", cursor: "1-0", state: true });
+  assert.deepEqual(setUp({ state: false }).sent, [{ op: "join", room: "r" }]);
+});
+
+test("a snapshot sets the cursor: what follows must chain to it", () => {
+  const saved = [];
+  const cursors = { load: () => null, save: (_, cursor) => saved.push(cursor) };
+  const { room, joined, snapshot, snapshots, entry, live, applied, sent } = setUpWithState({
+    cursors,
+  });
+  joined();
+  snapshot("5-0", [item("2-0", "a"), item("5-0", "b")]);
+  assert.deepEqual(snapshots, [{ id: "5-0", entries: [item("2-0", "a"), item("5-0", "b")] }]);
+  assert.equal(room.cursor, "5-0");
+  assert.deepEqual(saved, ["5-0"]);
+  entry("5-0", "4-0"); /* is in it */
+  entry("6-0", "5-0");
+  live("6-0");
+  assert.deepEqual(applied(), ["6-0"]);
+  assert.equal(room.state, "live");
+  entry("8-0", "7-0");
+  assert.equal(sent.at(-1).cursor, "6-0");
+});
+
+test("a snapshot in pieces is handed on whole, and the cursor waits for the last", () => {
+  const { room, joined, snapshot, snapshots } = setUpWithState();
+  joined();
+  snapshot("5-0", [item("1-0", "a")], true);
+  snapshot("5-0", [], true);
+  assert.deepEqual(snapshots, []);
+  assert.equal(room.cursor, null);
+  snapshot("5-0", [item("5-0", "b")]);
+  assert.deepEqual(snapshots, [{ id: "5-0", entries: [item("1-0", "a"), item("5-0", "b")] }]);
+  assert.equal(room.cursor, "5-0");
+});
+
+test("pieces of a snapshot that never became whole are forgotten", () => {
+  const { room, joined, snapshot, snapshots, receive, reconnect } = setUpWithState();
+  joined();
+  snapshot("5-0", [item("1-0", "a")], true);
+  receive("resync", { reason: "reset", from: null });
+  snapshot("6-0", [item("6-0", "b")], true);
+  reconnect(null);
+  snapshot("7-0", [item("7-0", "c")]);
+  assert.deepEqual(snapshots, [{ id: "7-0", entries: [item("7-0", "c")] }]);
+  assert.equal(room.cursor, "7-0");
+});
+
+test("after a snapshot without a place the first entry is applied, whatever its prev", () => {
+  const { room, receive, snapshot, entry, applied } = setUpWithState({ cursor: "1-0", last: 2 });
+  receive("resync", { reason: "trimmed", from: null });
+  snapshot(null, [item("8-0", "a")]);
+  assert.equal(room.cursor, null);
+  entry("7-0", "6-0");
+  entry("8-0", "7-0");
+  assert.deepEqual(applied(), ["7-0", "8-0"]);
+});
+
+test("a snapshot of the join before is dropped", () => {
+  const { room, snapshot, snapshots } = setUpWithState();
+  snapshot("5-0", [item("5-0", "a")]);
+  assert.deepEqual(snapshots, []);
+  assert.equal(room.cursor, null);
+});
+
+test("a listener may leave from inside a snapshot", () => {
+  const { room, joined, snapshot } = setUpWithState();
+  room.on("snapshot", () => room.leave());
+  joined();
+  snapshot("5-0", []);
+  assert.equal(room.state, "left");
+  assert.equal(room.cursor, null);
+});
+
+test("what was published before the snapshot and acknowledged is withdrawn once live", () => {
+  const { room, joined, snapshot, receive, live, screen } = setUpWithState();
+  joined();
+  room.publish("set", 1, { key: "a" });
+  receive("ack", { ref: "ref-1", id: "5-0", duplicate: false });
+  snapshot("5-0", [item("5-0", "a", 1)]);
+  live("5-0");
+  assert.deepEqual(screen.withdrawn, [{ ref: "ref-1", error: null }]);
+  assert.equal(room.pending.length, 0);
+});
+
 test("an id at or below the cursor is dropped, as numbers and not as text", () => {
   const { joined, entry, applied } = setUp();
   joined();
