@@ -90,6 +90,7 @@ static void open_log_at(const char *url)
         .connect_ms = 1000,
         .command_ms = 1000,
         .max_appends = 1000,
+        .publish_wait_ms = 1000,
         .max_reads = 1000,
     };
     the_log = roomlog_redis_create(&loop.loop, &metrics, &config);
