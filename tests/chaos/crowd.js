@@ -65,6 +65,7 @@ export class Press {
   resent = 0;
   rejected = 0;
   failure = null;
+  #made = 0;
   #waiting = new Map(); /* ref: { room, frame, timer } */
   #socket = null;
   #node;
@@ -84,7 +85,7 @@ export class Press {
   publish(room) {
     if (this.#waiting.size >= WINDOW) return false;
     const ref = randomUUID();
-    const frame = { op: "publish", room, type: "message", ref, data: this.acked.size };
+    const frame = { op: "publish", room, type: "message", ref, data: ++this.#made };
     const entry = { room, frame: JSON.stringify(frame), timer: null };
     this.#waiting.set(ref, entry);
     this.#send(entry);

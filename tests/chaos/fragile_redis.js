@@ -23,6 +23,7 @@ import { sleep } from "../lib/visitors.js";
 const DURABLE = [
   ...["--appendonly", "yes", "--appendfsync", "no", "--auto-aof-rewrite-percentage", "0"],
   ...["--repl-diskless-sync-delay", "0", "--repl-ping-replica-period", "1"],
+  ...["--notify-keyspace-events", "Kgxet"],
 ];
 const WAIT_MS = 2000;
 const CLOCK_SLACK_MS = 20; /* a busy Redis' clock stands still for a turn of its loop */

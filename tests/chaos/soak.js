@@ -34,7 +34,10 @@ const BEHIND_S = 4; /* what can't be published for longer isn't made up for */
 const ROUND_MS = 60_000;
 const MEND_MS = 30_000;
 /* Until everybody has the last entry. For a bell that is lost roomd's audit makes up, but later. */
-const LATE_MS = 10_000;
+const LATE_MS = 15_000;
+/* How the nodes hear of entries: the last one's way is drawn. */
+const LIVE = ["auto", "auto"];
+const LIVE_OTHERS = ["keyspace", "xread", "poll", "pubsub"];
 const KEPT = 20; /* entries of a room, from one round to the next */
 
 const ARGS = [
@@ -78,6 +81,7 @@ export class Soak {
 
   async #build() {
     this.redis = await FragileRedis.start(this.diary);
+    this.report.live = [...LIVE, this.#rng.pick(LIVE_OTHERS)];
     for (let i = 0; i < NODES; i++) await this.#startNode(i);
     const rooms = this.records.map(({ room }) => room);
     this.residents = [];
@@ -106,11 +110,12 @@ export class Soak {
 
   async #startNode(i) {
     const { binary, args = [] } = this.#options;
+    const live = args.includes("--redis-live") ? [] : ["--redis-live", this.report.live[i]];
     const node = await startRoomd({
       redis: this.redis,
       binary,
       port: this.nodes[i]?.port,
-      args: [...ARGS, ...args],
+      args: [...ARGS, ...live, ...args],
       ready: "/healthz",
     });
     this.nodes[i] = Object.assign(this.nodes[i] ?? {}, {
@@ -146,6 +151,7 @@ export class Soak {
     await audit(this);
     for (const record of this.records) await record.cut(this.redis.control, KEPT);
     for (const record of this.records) record.settle(record.last);
+    this.redis.losses = [];
     for (const member of this.members) for (const seat of member.rooms) seat.settle();
   }
 
@@ -207,31 +213,33 @@ export class Soak {
   /* All can be read and written again, and has been. */
   async #mend() {
     const quiet = () => [...this.presses, this.stranger].every(({ underWay }) => underWay === 0);
-    await until("every publish is answered", () => (this.check(), quiet()), MEND_MS).catch(
-      (error) => this.fail([error.message], Date.now()),
+    const answered = () => (this.check(), quiet());
+    await until("every publish is answered", answered, MEND_MS).catch((error) =>
+      this.fail([error.message], Date.now()),
     );
     for (const record of this.records) {
       const key = `room:${record.room}`;
       record.last = await this.redis.control.command("XADD", key, "*", "data", `"end"`);
     }
-    const late = () => {
-      this.check();
-      return this.members.flatMap((member) =>
-        member.rooms
-          .filter((seat) => seat.state !== "live" || seat.cursor !== this.#record(seat).last)
-          .map((seat) => {
-            const { last } = this.#record(seat);
-            const where = `${seat.state} at ${seat.cursor}, not ${last}`;
-            return `${member.where} in ${seat.room} is ${where}`;
-          }),
-      );
-    };
     const began = Date.now();
-    const all = () => late().length === 0;
-    await until("everybody has the last entry", all, LATE_MS).catch((error) =>
-      this.fail([error.message, ...late()], began),
-    );
+    const all = () => (this.check(), this.#late().length === 0);
+    await until("everybody has the last entry", all, LATE_MS).catch((error) => {
+      this.check();
+      this.fail([error.message, ...this.#late()], began);
+    });
     this.report.settledMs = Math.max(this.report.settledMs ?? 0, Date.now() - began);
+  }
+
+  /* Who isn't at the end of a room. */
+  #late() {
+    return this.members.flatMap((member) =>
+      member.rooms
+        .map((seat) => ({ seat, last: this.#record(seat).last }))
+        .filter(({ seat, last }) => seat.state !== "live" || seat.cursor !== last)
+        .map(({ seat: { room, state, cursor }, last }) => {
+          return `${member.where} in ${room} is ${state} at ${cursor}, not ${last}`;
+        }),
+    );
   }
 
   #record(seat) {
