@@ -154,7 +154,7 @@ test("a Redis that is killed and comes back with its data has lost nothing", asy
 });
 
 test("connections to Redis may be killed at any time", async () => {
-  const { publisher } = await nothingIsLost({
+  await nothingIsLost({
     count: 500,
     perSecond: 250,
     disturb: async ({ redis, roomd, publisher }) => {
@@ -168,7 +168,6 @@ test("connections to Redis may be killed at any time", async () => {
       assert.ok((await roomd.metric("log_reconnects_total")) >= 5);
     },
   });
-  assert.ok(publisher.sent > 500, "some had to be sent again");
 });
 
 test("what others add while roomd's connections are killed comes all the same", async () => {

@@ -29,6 +29,7 @@ export const CLEAN = { code: 0, signal: null };
 /* So that a stall of a second is more than roomd waits for. */
 export const IMPATIENT = [
   ...["--redis-command-timeout", "500ms", "--redis-connect-timeout", "500ms"],
+  ...["--publish-wait", "200ms"], // some publishes wait for the end of it, and some are refused
   ...["--join-timeout", "500ms"],
 ];
 
