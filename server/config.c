@@ -257,8 +257,6 @@ static bool check(struct loading *l)
         return fail(l, "high-water must not be above packet-budget");
     if (c->redis == NULL && c->retention_entries == 0)
         return fail(l, "retention-entries: without redis a room must be cut by count");
-    if (c->redis == NULL && c->retention_age != 0)
-        return fail(l, "retention-age: only rooms in redis are cut by age");
     if (c->redis == NULL && c->publish_ack != CONFIG_ACK_MEMORY)
         return fail(l, "publish-ack: without redis there is only memory");
     if (c->publish_ack != CONFIG_ACK_MEMORY && c->publish_ack_timeout >= c->redis_command_timeout)

@@ -85,7 +85,7 @@ const struct config_option config_options[] = {
     A_COUNT("retention-entries", retention_entries, "10000", 0, 1000000000,
             "about how many entries a room keeps; with Redis, 0: not cut by count"),
     A_TIME("retention-age", retention_age, "0", 0, 3650 * DAY,
-           "with Redis: how long a room keeps an entry; 0: not cut by age"),
+           "how long a room keeps an entry, about; 0: not cut by age"),
     A_TIME("dedupe-window", dedupe_window, "5m", 0, 7 * DAY,
            "how long a publish's ref is remembered; 0: not at all"),
     A_COUNT("state-keys", state_keys, "1000", 0, 1000000,

@@ -190,6 +190,7 @@ static void create_log(struct house *h)
     if (c->redis == NULL) {
         struct roomlog_mem_limits limits = {
             .max_entries = c->retention_entries,
+            .max_age_ms = c->retention_age,
             .max_bytes = c->memory_log_bytes,
             .max_rooms = c->max_rooms,
             .max_refs = c->memory_log_bytes / BYTES_A_REF,

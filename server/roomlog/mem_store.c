@@ -176,6 +176,28 @@ static void trim_front(struct mem_store *store, struct mem_room *room)
     store->changed(store->arg, room);
 }
 
+/* As MINID. */
+static void trim_old(struct mem_store *store, struct mem_room *room, uint64_t wall_ms)
+{
+    uint64_t age = store->limits.max_age_ms;
+    if (age == 0 || age >= wall_ms)
+        return;
+    while (room->count != 0 && mem_room_at(room, 0)->e.id.ms < wall_ms - age)
+        trim_front(store, room);
+}
+
+bool mem_store_sweep(struct mem_store *store, uint64_t wall_ms, size_t *at)
+{
+    enum { SOME = 1000 };
+    for (unsigned i = 0; i < SOME; i++) {
+        struct mem_room *room = strmap_next(&store->rooms, at);
+        if (room == NULL)
+            return false;
+        trim_old(store, room, wall_ms);
+    }
+    return true;
+}
+
 static void raise_floor(struct mem_store *store, struct stream_id id)
 {
     if (stream_id_cmp(id, store->floor) > 0)
@@ -269,6 +291,7 @@ enum rd_err mem_store_append(struct mem_store *store, struct str name, uint64_t 
     insert(store, room, *entry);
     *entry = NULL;
     set_state(store, room, inserted); /* it is the newest of its room, and still there */
+    trim_old(store, room, wall_ms);
     return RD_OK;
 }
 

@@ -44,6 +44,9 @@ struct mem_log {
     struct list feeding;
     struct loop_task feed;
 
+    struct loop_timer sweep; /* of what is too old in rooms that nobody appends to */
+    size_t sweep_at;
+
     bool calling;
     bool closing;
 };
@@ -414,6 +417,37 @@ static void feed_all(void *arg)
             return;
 }
 
+/* --- what is too old ------------------------------------------------------------------------ */
+
+enum { SWEEP_PAUSE_MS = 10, SWEEP_SOONEST_MS = 1000, SWEEP_LATEST_MS = 60 * 1000 };
+
+static void on_sweep(void *arg);
+
+static void sweep_in(struct mem_log *log, uint64_t ms)
+{
+    loop_timer_start(log->loop, &log->sweep, ms, on_sweep, log);
+}
+
+static uint64_t sweep_interval_ms(const struct mem_log *log)
+{
+    uint64_t tenth = log->store.limits.max_age_ms / 10;
+    return tenth < SWEEP_SOONEST_MS  ? SWEEP_SOONEST_MS
+           : tenth > SWEEP_LATEST_MS ? SWEEP_LATEST_MS
+                                     : tenth;
+}
+
+/* Rooms come and go between two turns, so that one may be passed over: the next sweep finds it. */
+static void on_sweep(void *arg)
+{
+    struct mem_log *log = arg;
+    if (mem_store_sweep(&log->store, loop_wall_ms(log->loop), &log->sweep_at)) {
+        sweep_in(log, SWEEP_PAUSE_MS);
+        return;
+    }
+    log->sweep_at = 0;
+    sweep_in(log, sweep_interval_ms(log));
+}
+
 /* --- life ----------------------------------------------------------------------------------- */
 
 static bool mem_readable(struct roomlog *base, struct str room)
@@ -449,6 +483,7 @@ static void mem_close(struct roomlog *base)
     drop_requests(log, &log->answering);
     loop_cancel(&log->answer_later);
     loop_cancel(&log->feed);
+    loop_timer_stop(log->loop, &log->sweep);
     metrics_set(log->metrics, M_LOG_READY, 0);
     log->closing = true;
     if (!log->calling)
@@ -486,6 +521,8 @@ struct roomlog *roomlog_mem_create(struct loop *loop, struct metrics *metrics,
     list_init(&log->due);
     list_init(&log->feeding);
     metrics_set(metrics, M_LOG_READY, 1);
+    if (limits->max_age_ms != 0)
+        sweep_in(log, sweep_interval_ms(log));
     return &log->log;
 }
 

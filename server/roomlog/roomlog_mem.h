@@ -4,6 +4,9 @@
  * the same verdicts as on Redis. Lives and dies with the process: after a restart every cursor is
  * told so.
  *
+ * What is older than max_age_ms is cut with the next append to its room, and else within some
+ * seconds, a minute at most.
+ *
  * Always true: no room keeps more than max_entries; all rooms together keep no more than max_bytes
  * of entries (the room that was appended to longest ago is cut first, and its members' cursors then
  * get `trimmed`) and are no more than max_rooms (of those nobody follows, the one that was followed
@@ -27,7 +30,8 @@
 #include "roomlog/roomlog.h"
 
 struct roomlog_mem_limits {
-    size_t max_entries; /* a room; at least 1 */
+    size_t max_entries;  /* a room; at least 1 */
+    uint64_t max_age_ms; /* of an entry, about; 0: not cut by age */
     size_t max_bytes; /* all rooms; an entry that is larger by itself is refused with RD_ETOOBIG */
     size_t max_rooms; /* at least 1 */
     size_t max_refs;  /* 0: none is remembered */

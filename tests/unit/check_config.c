@@ -250,7 +250,6 @@ static const struct {
     {"--max-frame 2MiB", "max-frame must not be above high-water"},
     {"--high-water 600MiB", "high-water must not be above packet-budget"},
     {"--retention-entries 0", "retention-entries: without redis a room must be cut by count"},
-    {"--retention-age 1h", "retention-age: only rooms in redis are cut by age"},
     {"--publish-ack replica", "publish-ack: without redis there is only memory"},
     {"--redis redis://h --publish-ack disk --publish-ack-timeout 5s",
      "publish-ack-timeout must be below redis-command-timeout"},

@@ -5,6 +5,8 @@
 #include "tests/lib/fake_loop.h"
 #include "tests/lib/suite.h"
 
+#include <stdio.h>
+
 static struct fake_loop fake;
 static struct metrics metrics;
 static struct roomlog *the_log;
@@ -423,6 +425,48 @@ START_TEST(all_states_together_have_a_ceiling)
 }
 END_TEST
 
+START_TEST(what_is_too_old_goes_with_the_next_append_or_by_itself)
+{
+    struct roomlog_mem_limits limits = WIDE;
+    limits.max_age_ms = 20000;
+    reopen(limits);
+    (void)put(A);
+    (void)put(B);
+    struct stream_id last = put(B);
+    fake_loop_advance(&fake, 19000);
+    (void)put(A);
+    ck_assert_uint_eq(info_of(A).length, 2);
+    fake_loop_advance(&fake, 900);
+    ck_assert_uint_eq(info_of(A).length, 2);
+    fake_loop_advance(&fake, 200);
+    (void)put(A);
+    ck_assert_uint_eq(info_of(A).length, 2);
+    ck_assert_uint_eq(info_of(A).added, 3);
+    fake_loop_advance(&fake, 2000); /* a tenth of it */
+    ck_assert_uint_eq(info_of(B).length, 0);
+    ck_assert(info_of(B).exists && stream_id_eq(info_of(B).last, last));
+    ck_assert_uint_eq(metrics.v[M_LOG_TRIMMED], 3);
+}
+END_TEST
+
+START_TEST(every_old_room_is_found)
+{
+    enum { ROOMS = 2500 };
+    struct roomlog_mem_limits limits = WIDE;
+    limits.max_age_ms = 20000;
+    limits.max_rooms = ROOMS;
+    reopen(limits);
+    char names[ROOMS][8];
+    for (int i = 0; i < ROOMS; i++) {
+        (void)snprintf(names[i], sizeof(names[i]), "r%d", i);
+        (void)put(str_from(names[i]));
+    }
+    ck_assert_uint_ne(roomlog_mem_bytes(the_log), 0);
+    fake_loop_advance(&fake, 22100);
+    ck_assert_uint_eq(roomlog_mem_bytes(the_log), 0);
+}
+END_TEST
+
 START_TEST(a_refused_appends_ref_is_not_remembered)
 {
     struct roomlog_mem_limits limits = WIDE;
@@ -757,6 +801,8 @@ static Suite *suite_make(void)
     tcase_add_test(tc, above_max_rooms_the_one_left_alone_longest_is_forgotten);
     tcase_add_test(tc, a_followed_room_is_not_forgotten_and_without_room_an_append_is_told_so);
     tcase_add_test(tc, all_states_together_have_a_ceiling);
+    tcase_add_test(tc, what_is_too_old_goes_with_the_next_append_or_by_itself);
+    tcase_add_test(tc, every_old_room_is_found);
     tcase_add_test(tc, a_refused_appends_ref_is_not_remembered);
     tcase_add_test(tc, above_max_refs_the_oldest_is_forgotten);
     tcase_add_test(tc, the_window_ends_to_the_millisecond_and_is_not_prolonged);
