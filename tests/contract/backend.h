@@ -58,8 +58,11 @@ extern const struct backend backend_faulty;
 extern const struct backend backend_redis;
 extern const struct backend backend_redis_cluster;
 /* The same, hearing of changes in other ways. */
+extern const struct backend backend_redis_cluster_keyspace;
+extern const struct backend backend_redis_cluster_pubsub;
 extern const struct backend backend_redis_keyspace;
 extern const struct backend backend_redis_poll;
 extern const struct backend backend_redis_xread;
+extern const struct backend backend_redis_pubsub;
 
 #endif

@@ -56,17 +56,40 @@ static void start_xread(void)
     start_with(ROOMLOG_REDIS_XREAD);
 }
 
+static void start_pubsub(void)
+{
+    start_with(ROOMLOG_REDIS_PUBSUB);
+}
+
 static void stop(void)
 {
     redis_server_end(&single);
 }
 
-static void start_cluster(void)
+static void start_cluster_with(enum roomlog_redis_live how)
 {
     (void)signal(SIGPIPE, SIG_IGN);
-    live = ROOMLOG_REDIS_AUTO;
+    live = how;
     cluster_servers_start(&cluster, 3, 0, false);
+    if (how == ROOMLOG_REDIS_KEYSPACE)
+        for (size_t i = 0; i < cluster.count; i++)
+            redis_server_do(&cluster.node[i], "CONFIG SET notify-keyspace-events Kgxet");
     cluster_servers_hang_up(&cluster);
+}
+
+static void start_cluster(void)
+{
+    start_cluster_with(ROOMLOG_REDIS_AUTO);
+}
+
+static void start_cluster_keyspace(void)
+{
+    start_cluster_with(ROOMLOG_REDIS_KEYSPACE);
+}
+
+static void start_cluster_pubsub(void)
+{
+    start_cluster_with(ROOMLOG_REDIS_PUBSUB);
 }
 
 static void stop_cluster(void)
@@ -185,6 +208,13 @@ static void put_field(struct words *words, const char *name, struct str value)
     put(words, value);
 }
 
+/* Where only what is announced rings: whoever writes past roomd may ring too, with any message. */
+static void ring(const char *key)
+{
+    if (live == ROOMLOG_REDIS_PUBSUB)
+        redis_server_do(server_of(key), "PUBLISH %s changed", key);
+}
+
 static void add(void *self, struct str room, struct stream_id id,
                 const struct roomlog_publish *what)
 {
@@ -201,6 +231,7 @@ static void add(void *self, struct str room, struct stream_id id,
     if (words.count == 3) /* an entry of none of our fields: a stream's must have at least one */
         put_field(&words, "other", STR("x"));
     freeReplyObject(redis_server_ask(server_of(key_of(room)), words.count, words.p, words.len));
+    ring(key_of(room));
 }
 
 static void trim(void *self, struct str room, size_t keep)
@@ -208,18 +239,21 @@ static void trim(void *self, struct str room, size_t keep)
     (void)self;
     redis_server_do(server_of(key_of(room)), "XTRIM %s MAXLEN %lu", key_of(room),
                     (unsigned long)keep);
+    ring(key_of(room));
 }
 
 static void del(void *self, struct str room, struct stream_id id)
 {
     (void)self;
     redis_server_do(server_of(key_of(room)), "XDEL %s %s", key_of(room), id_of(id));
+    ring(key_of(room));
 }
 
 static void reset(void *self, struct str room)
 {
     (void)self;
     redis_server_do(server_of(key_of(room)), "DEL %s", key_of(room));
+    ring(key_of(room));
 }
 
 /* The stream is made again without its newest entries, with the counters of then. A script, so that
@@ -239,6 +273,7 @@ static void lose_tail(void *self, struct str room, size_t lost)
     (void)self;
     redis_server_do(server_of(key_of(room)), "EVAL %s 1 %s %lu", script, key_of(room),
                     (unsigned long)lost);
+    ring(key_of(room));
 }
 
 /* trim_slack: MAXLEN ~ cuts whole nodes of the stream, at most 100 entries each. */
@@ -252,7 +287,12 @@ static void lose_tail(void *self, struct str room, size_t lost)
 const struct backend backend_redis = ON_REDIS("redis", start, stop, create);
 const struct backend backend_redis_cluster =
     ON_REDIS("redis_cluster", start_cluster, stop_cluster, create_on_cluster);
+const struct backend backend_redis_cluster_keyspace =
+    ON_REDIS("redis_cluster_keyspace", start_cluster_keyspace, stop_cluster, create_on_cluster);
+const struct backend backend_redis_cluster_pubsub =
+    ON_REDIS("redis_cluster_pubsub", start_cluster_pubsub, stop_cluster, create_on_cluster);
 const struct backend backend_redis_keyspace =
     ON_REDIS("redis_keyspace", start_keyspace, stop, create);
 const struct backend backend_redis_poll = ON_REDIS("redis_poll", start_poll, stop, create);
 const struct backend backend_redis_xread = ON_REDIS("redis_xread", start_xread, stop, create);
+const struct backend backend_redis_pubsub = ON_REDIS("redis_pubsub", start_pubsub, stop, create);

@@ -1375,6 +1375,18 @@ static void on_redis_cluster(void)
     open_log();
 }
 
+static void on_redis_cluster_keyspace(void)
+{
+    backend = &backend_redis_cluster_keyspace;
+    open_log();
+}
+
+static void on_redis_cluster_pubsub(void)
+{
+    backend = &backend_redis_cluster_pubsub;
+    open_log();
+}
+
 static void on_redis_keyspace(void)
 {
     backend = &backend_redis_keyspace;
@@ -1390,6 +1402,12 @@ static void on_redis_poll(void)
 static void on_redis_xread(void)
 {
     backend = &backend_redis_xread;
+    open_log();
+}
+
+static void on_redis_pubsub(void)
+{
+    backend = &backend_redis_pubsub;
     open_log();
 }
 
@@ -1488,8 +1506,11 @@ static Suite *suite_make(void)
     add_backend(suite, &backend_faulty, on_faulty, ALL);
     add_backend(suite, &backend_redis, on_redis, ALL);
     add_backend(suite, &backend_redis_cluster, on_redis_cluster, ALL);
+    add_backend(suite, &backend_redis_cluster_keyspace, on_redis_cluster_keyspace, FEED);
+    add_backend(suite, &backend_redis_cluster_pubsub, on_redis_cluster_pubsub, FEED);
     add_backend(suite, &backend_redis_keyspace, on_redis_keyspace, FEED);
     add_backend(suite, &backend_redis_poll, on_redis_poll, FEED);
     add_backend(suite, &backend_redis_xread, on_redis_xread, FEED);
+    add_backend(suite, &backend_redis_pubsub, on_redis_pubsub, ALL);
     return suite;
 }

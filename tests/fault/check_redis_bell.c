@@ -846,6 +846,48 @@ START_TEST(an_announced_entry_needs_no_read)
 }
 END_TEST
 
+START_TEST(what_roomd_publishes_needs_no_read_either)
+{
+    enum { COUNT = 20 };
+    static struct witness_append a[COUNT];
+    struct witness_follower w = {.then = NULL};
+    struct roomlog_publish what = {.type = STR("t"),
+                                   .data = STR("[1,\"\\u0000\"]"),
+                                   .from = STR("ann"),
+                                   .ref = STR("r"),
+                                   .key = STR("k:,-")};
+    memset(a, 0, sizeof(a));
+    open_pubsub();
+    follow(&w);
+    add("lobby");
+    redis_server_do(&server, "PUBLISH room:lobby x");
+    wait_heard_within(&w, 1, LIVE_MS);
+    poll_loop_pass(&loop, 20);
+    for (size_t i = 0; i < COUNT; i++) {
+        if (i == COUNT / 2)
+            what = (struct roomlog_publish){.data = STR("1")};
+        char ref[8];
+        (void)snprintf(ref, sizeof(ref), "r%zu", i);
+        if (str_present(what.ref))
+            what.ref = str_from(ref);
+        ck_assert_int_eq(witness_append(the_log, &a[i], ROOM, &what), RD_OK);
+    }
+    wait_heard_within(&w, 1 + COUNT, LIVE_MS);
+    ck_assert_uint_eq(metrics.v[M_FEED_HINTS], COUNT);
+    for (size_t i = 0; i < COUNT; i++) {
+        wait_for(&a[i].answers, 1);
+        ck_assert(stream_id_eq(w.entries[1 + i].id, a[i].id));
+    }
+    ck_assert(witness_text_is(&w.entries[1].data, STR("[1,\"\\u0000\"]")));
+    ck_assert(witness_text_is(&w.entries[1].from, STR("ann")));
+    ck_assert(witness_text_is(&w.entries[1].ref, STR("r0")));
+    ck_assert(witness_text_is(&w.entries[1].key, STR("k:,-")));
+    ck_assert(witness_text_is(&w.entries[COUNT].data, STR("1")));
+    ck_assert(!w.entries[COUNT].ref.present);
+    unfollow(&w);
+}
+END_TEST
+
 START_TEST(an_announcement_that_does_not_chain_is_a_bell)
 {
     struct witness_follower w = {.then = NULL};
@@ -1005,6 +1047,7 @@ static Suite *suite_make(void)
 
     add_case(suite, "pubsub", &tc);
     tcase_add_test(tc, an_announced_entry_needs_no_read);
+    tcase_add_test(tc, what_roomd_publishes_needs_no_read_either);
     tcase_add_test(tc, an_announcement_that_does_not_chain_is_a_bell);
     tcase_add_loop_test(tc, what_somebody_sends_is_not_believed, 0, COUNT_OF(FORGED));
     tcase_add_test(tc, a_plain_xadd_that_nobody_announces_is_found_by_the_audit);
