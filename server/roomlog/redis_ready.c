@@ -15,13 +15,14 @@ void redis_ready_init(struct redis_ready *ready, const struct redis_ready_config
     *ready = (struct redis_ready){.config = *config, .done = done, .arg = arg};
 }
 
+/* what: of a few words. */
 static void fail(struct redis_ready *ready, const char *what, const struct redis_reply *reply)
 {
     char text[REASON_MAX / 2], reason[REASON_MAX];
     if (reply != NULL && redis_reply_error_text(reply, text, sizeof(text)))
-        (void)snprintf(reason, sizeof(reason), "%s: %s", what, text);
+        (void)snprintf(reason, sizeof(reason), "%.64s: %s", what, text);
     else
-        (void)snprintf(reason, sizeof(reason), "%s", what);
+        (void)snprintf(reason, sizeof(reason), "%.64s", what);
     redis_conn_drop(ready->conn, reason);
 }
 
