@@ -13,7 +13,7 @@ enum {
     ASK_EVERY_MS = 10000,
     ASK_TROUBLED_MS = 1000, /* while something isn't served */
     ASK_SOON_MS = 100,      /* after a MOVED, however many there are */
-    KEEP_MS = 30000,        /* a node that serves nothing any more */
+    KEEP_MS = 5000,         /* a node that serves nothing any more, until the next map */
     REASON_MAX = 512
 };
 

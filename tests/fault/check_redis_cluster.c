@@ -363,6 +363,38 @@ START_TEST(a_replica_takes_over_from_a_master_that_was_killed)
 }
 END_TEST
 
+static bool has_nodes(void *arg)
+{
+    return metrics.v[M_LOG_NODES] == *(const uint64_t *)arg;
+}
+
+/* The rooms that it had are followed elsewhere; its connections are wanted no more. */
+START_TEST(a_node_that_serves_nothing_any_more_is_left)
+{
+    uint64_t nodes = 3;
+    open_log(true);
+    traffic_start(&traffic);
+    traffic_more(&traffic, 5, LIMIT_MS);
+    redis_server_do(&cluster.node[3], "CLUSTER FAILOVER");
+    wait_promoted(3);
+    traffic_more(&traffic, 5, LIMIT_MS);
+    ck_assert_uint_eq(metrics.v[M_LOG_NODES], 4);
+    ck_assert(poll_loop_run(&loop, LIMIT_MS, has_nodes, &nodes));
+    poll_loop_pass(&loop, 200);
+    ck_assert_uint_eq(redis_server_kill(&cluster.node[0], "roomd-append"), 0);
+    ck_assert_uint_eq(redis_server_kill(&cluster.node[0], "roomd-live"), 0);
+    redis_server_do(&cluster.node[0], "CLUSTER FAILOVER"); /* and it comes back */
+    for (unsigned slot = 0; slot < REDIS_SLOTS; slot++)
+        if (cluster.owner[slot] == 3)
+            cluster.owner[slot] = 0;
+    size_t heir = 0;
+    ck_assert(poll_loop_run(&loop, LIMIT_MS, promoted, &heir));
+    traffic_more(&traffic, 5, LIMIT_MS);
+    traffic_stop(&traffic, LIMIT_MS);
+    check_all();
+}
+END_TEST
+
 START_TEST(a_failover_that_was_asked_for_loses_nothing)
 {
     open_log(true);
@@ -489,6 +521,7 @@ static Suite *suite_make(void)
     tc = add_case(suite, "failovers", setup_with_replicas);
     tcase_add_test(tc, a_replica_takes_over_from_a_master_that_was_killed);
     tcase_add_test(tc, a_failover_that_was_asked_for_loses_nothing);
+    tcase_add_test(tc, a_node_that_serves_nothing_any_more_is_left);
     tcase_add_test(tc, a_master_that_stalls_is_left_and_may_come_back_as_a_replica);
     return suite;
 }
