@@ -67,16 +67,24 @@ static void write_out(struct ws *ws, char *p, size_t len)
     }
 }
 
-/* One write: the next packet alone where it is large or the only one, else as many as fit. */
-static void write_next(struct ws *ws)
+/* As how many writes does one of so many bytes count? */
+static unsigned price(size_t len)
+{
+    return (unsigned)(1 + len / WS_WRITE_BYTES);
+}
+
+/* One write: the next packet alone where it is large or the only one, else as many as fit. Returns
+ * as how many it counts. */
+static unsigned write_next(struct ws *ws)
 {
     struct session *s = ws->session;
     struct packet *p = session_take(s);
     size_t next = session_next_len(s);
     if (next == 0 || packet_len(p) + next > WS_CHUNK) {
+        unsigned alone = price(packet_len(p));
         write_out(ws, p->bytes, packet_len(p));
         packet_unref(p);
-        return;
+        return alone;
     }
 
     char *chunk = ws->host->chunk;
@@ -91,20 +99,20 @@ static void write_next(struct ws *ws)
         next = session_next_len(s);
     }
     write_out(ws, chunk, used);
+    return price(used);
 }
 
 static unsigned write_queued(struct ws *ws)
 {
-    unsigned writes = 0;
-    while (writes < WS_WRITES_A_SOCKET && ws->held == 0 && !ws->done &&
-           session_next_len(ws->session) != 0) {
-        write_next(ws);
-        writes++;
-    }
-    return writes;
+    unsigned sum = 0;
+    for (int writes = 0; writes < WS_WRITES_A_SOCKET && ws->held == 0 && !ws->done &&
+                         session_next_len(ws->session) != 0;
+         writes++)
+        sum += write_next(ws);
+    return sum;
 }
 
-/* Returns how many writes it made. */
+/* Returns as how many writes what it made counts. */
 static unsigned flush_socket(struct ws *ws)
 {
     unsigned writes = write_queued(ws);
@@ -124,7 +132,7 @@ static unsigned flush_socket(struct ws *ws)
     return writes;
 }
 
-/* Returns how many writes are left of those allowed. A socket may go over by a few. */
+/* Returns how many writes are left of those allowed. A socket may go over by those it may make. */
 static unsigned flush_list(struct list *sockets, unsigned allowed)
 {
     struct list *link;

@@ -17,8 +17,9 @@
  * - The session's CLOSE packet is written like any other, never lws_close_reason: on the libuv loop
  *   Debian's builds don't send that one, and no build does where something is buffered.
  *
- * A turn makes at most WS_WRITES_A_TURN writes; what is left over is written in the next, after
- * others had theirs. So a room of ten thousand doesn't hold up a room of ten.
+ * A turn makes at most WS_WRITES_A_TURN writes, of which a large one counts as several; what is
+ * left over is written in the next, after others had theirs. So a room of ten thousand doesn't hold
+ * up a room of ten, nor do ten thousand that replay.
  */
 #ifndef EDGE_WS_H
 #define EDGE_WS_H
@@ -34,7 +35,8 @@ struct ws;
 
 enum {
     WS_CHUNK = 16384,        /* what is joined into one write */
-    WS_WRITES_A_TURN = 1000, /* about 8 ms */
+    WS_WRITES_A_TURN = 1000, /* about 8 ms, */
+    WS_WRITE_BYTES = 4096,   /* where a write is of less than so much; so much more counts as one */
     WS_BACKLOG_SHARE = 250,  /* of these, where there is a backlog */
     WS_WRITES_A_SOCKET = 8,  /* before others of this turn are served */
     WS_GATHER_NS = 3000      /* how long a flush waits, for each socket to be written, while
