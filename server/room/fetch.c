@@ -52,9 +52,11 @@ static void make_ready(struct fetch *fetch)
     list_push_back(&fetch->queue->ready, &fetch->link);
 }
 
+/* Being read, or holding memory for those who wait. */
 static bool in_flight(const struct fetch *fetch)
 {
-    return fetch->phase == FETCH_ASKED || (fetch->phase == FETCH_READY && fetch->packets != NULL);
+    bool holds = fetch->packets != NULL || fetch->snapshot != NULL;
+    return fetch->phase == FETCH_ASKED || (fetch->phase == FETCH_READY && holds);
 }
 
 static void let_packets_go(struct fetch *fetch)
@@ -63,6 +65,14 @@ static void let_packets_go(struct fetch *fetch)
         packet_unref(fetch->packets[i]);
     free(fetch->packets);
     fetch->packets = NULL;
+}
+
+/* All that it holds for those who wait. */
+static void drop(struct fetch *fetch)
+{
+    let_packets_go(fetch);
+    snapshot_destroy(fetch->snapshot);
+    fetch->snapshot = NULL;
 }
 
 static void destroy(struct fetch *fetch)
@@ -75,8 +85,7 @@ static void destroy(struct fetch *fetch)
     }
     hide(fetch);
     list_remove(&fetch->link);
-    let_packets_go(fetch);
-    snapshot_destroy(fetch->snapshot);
+    drop(fetch);
     free(fetch);
 }
 
@@ -185,6 +194,7 @@ static bool ask(struct fetch_queue *queue, struct fetch *fetch)
     list_remove(&fetch->link);
     if (err != RD_OK) {
         fetch->err = err;
+        drop(fetch);
         hide(fetch);
         make_ready(fetch);
         slice_later(queue);
@@ -278,6 +288,8 @@ static void finish(struct fetch *fetch, enum rd_err err)
     struct fetch_queue *queue = fetch->queue;
     hide(fetch);
     fetch->err = err;
+    if (err != RD_OK)
+        drop(fetch);
     if (fetch->snapshot != NULL)
         snapshot_seal(fetch->snapshot, fetch->room->packets, room_name(fetch->room));
     make_ready(fetch);

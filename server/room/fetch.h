@@ -14,7 +14,7 @@
  * Nobody is left: all were served, or left (an ASKED read is cancelled then).
  *
  * Always true: a fetch has members; at most one that can still be joined is there for each want;
- * and in_flight counts those that are ASKED, or READY with entries.
+ * and in_flight counts those that are ASKED, or READY with packets.
  */
 #ifndef ROOM_FETCH_H
 #define ROOM_FETCH_H
