@@ -18,7 +18,7 @@ void redis_ready_init(struct redis_ready *ready, const struct redis_ready_config
 /* what: of a few words. */
 static void fail(struct redis_ready *ready, const char *what, const struct redis_reply *reply)
 {
-    char text[REASON_MAX / 2], reason[REASON_MAX];
+    char text[REASON_MAX / 2], reason[2 * REASON_MAX];
     if (reply != NULL && redis_reply_error_text(reply, text, sizeof(text)))
         (void)snprintf(reason, sizeof(reason), "%.64s: %s", what, text);
     else
