@@ -19,6 +19,11 @@
     X(RD_EFULL, "the log is full")                                                                 \
     X(RD_ESTATEFULL, "the room's state is full")                                                   \
     X(RD_EREADONLY, "the log is read-only")                                                        \
+    X(RD_ELOADING, "the log is still loading what it holds")                                       \
+    X(RD_EBLOCKED, "the log is busy with a script")                                                \
+    X(RD_EUNSAVED, "the log can't save what it is given")                                          \
+    X(RD_EREPLICAS, "the log has too few replicas")                                                \
+    X(RD_ENOIDS, "the room's log has no ids left")                                                 \
     X(RD_EWRONGTYPE, "the room's key holds something else")                                        \
     X(RD_EDENIED, "the log refused access")                                                        \
     X(RD_ELOG, "the log answered with an error")                                                   \

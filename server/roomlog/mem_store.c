@@ -275,7 +275,7 @@ enum rd_err mem_store_append(struct mem_store *store, struct str name, uint64_t 
 {
     struct mem_room *room = find_or_create(store, name);
     /* As Redis: "The stream has exhausted the last possible ID". */
-    enum rd_err err = stream_id_eq(highest(store, room), STREAM_ID_MAX) ? RD_ELOG : RD_OK;
+    enum rd_err err = stream_id_eq(highest(store, room), STREAM_ID_MAX) ? RD_ENOIDS : RD_OK;
     if (err == RD_OK)
         err = admit_state(store, room, *entry);
     if (err == RD_OK && !room->exists && !admit(store))

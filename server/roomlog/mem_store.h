@@ -57,7 +57,7 @@ void mem_store_unfollow(struct mem_store *store, struct mem_room *room, struct l
 bool mem_store_sweep(struct mem_store *store, uint64_t wall_ms, size_t *at);
 
 /* Takes *entry, gives it an id, sets its key in the room's state, and sets it to NULL. RD_EFULL,
- * RD_ESTATEFULL, RD_ELOG (no id is left): as it was. */
+ * RD_ESTATEFULL, RD_ENOIDS: as it was. */
 RD_MUST_USE enum rd_err mem_store_append(struct mem_store *store, struct str name, uint64_t wall_ms,
                                          struct mem_entry **entry);
 

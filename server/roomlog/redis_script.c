@@ -317,12 +317,28 @@ static bool answer_of(const struct redis_reply *reply, struct redis_script_answe
            (redis_reply_text(&part, &out->refused) && parts.left == 0);
 }
 
+/* Of what redis_reply_err has no more to say than that the log isn't available, or that it is an
+ * error, what a publisher should be told. */
+static const struct {
+    const char *begins;
+    enum rd_err err;
+} refusals[] = {
+    {"STATEFULL", RD_ESTATEFULL},
+    {"LOADING", RD_ELOADING},
+    {"BUSY", RD_EBLOCKED},
+    {"MISCONF", RD_EUNSAVED},
+    {"NOREPLICAS", RD_EREPLICAS},
+    /* Somebody has used the highest: the room is dead until XSETID or DEL. */
+    {"ERR The stream has exhausted the last possible", RD_ENOIDS},
+};
+
 enum rd_err redis_script_answer(const struct redis_reply *reply, struct redis_script_answer *out)
 {
     if (answer_of(reply, out))
         return RD_OK;
-    if (redis_reply_is(reply, "STATEFULL"))
-        return RD_ESTATEFULL;
+    for (size_t i = 0; i < sizeof(refusals) / sizeof(refusals[0]); i++)
+        if (redis_reply_is(reply, refusals[i].begins))
+            return refusals[i].err;
     enum rd_err err = redis_reply_err(reply);
     /* An answer that we can't read doesn't say that nothing was appended. */
     return err == RD_OK ? RD_EUNKNOWN : err;

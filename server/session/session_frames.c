@@ -53,6 +53,10 @@ static void reject_error(struct session *s, enum frame_op op, struct str room, s
     case RD_EUNAVAIL:
     case RD_ETIMEDOUT:
     case RD_EREADONLY:
+    case RD_ELOADING:
+    case RD_EBLOCKED:
+    case RD_EUNSAVED:
+    case RD_EREPLICAS:
         reject.code = CODE_UNAVAILABLE;
         reject.retry_after_ms = retry_ms(s, RETRY_MS);
         break;

@@ -919,7 +919,7 @@ END_TEST
 START_TEST(a_log_without_ids_left_answers_with_an_error_and_stays_as_it_was)
 {
     backend->add(self, ROOM, STREAM_ID_MAX, &(struct roomlog_publish){.data = STR("1")});
-    ck_assert_int_eq(append(ROOM, text("2")).err, RD_ELOG);
+    ck_assert_int_eq(append(ROOM, text("2")).err, RD_ENOIDS);
     ck_assert_uint_eq(length_of(ROOM), 1);
 }
 END_TEST

@@ -709,7 +709,9 @@ static const struct {
     enum rd_err err;
 } REFUSALS[] = {
     {{"CONFIG SET maxmemory 1", NULL}, RD_EFULL},
-    {{"CONFIG SET min-replicas-to-write 1", NULL}, RD_EUNAVAIL},
+    {{"CONFIG SET min-replicas-to-write 1", NULL}, RD_EREPLICAS},
+    {{"SET room:lobby x", NULL}, RD_EWRONGTYPE},
+    {{"XADD room:lobby 18446744073709551615-18446744073709551615 data 1", NULL}, RD_ENOIDS},
     {{"REPLICAOF 127.0.0.1 1", NULL}, RD_EREADONLY},
     {{"ACL SETUSER default -xadd", NULL}, RD_EDENIED},
     {{"ACL SETUSER default -@all +info +ping", NULL}, RD_EDENIED},
