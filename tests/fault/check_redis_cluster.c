@@ -334,6 +334,17 @@ static void wait_promoted(size_t heir)
             cluster.owner[slot] = (unsigned char)heir;
 }
 
+/* Asks for it until it is done: a failover that the other masters don't hear of in time, or that
+ * they won't have so soon after another, is dropped without a word. */
+static void fail_over_to(size_t heir)
+{
+    for (int i = 0; i < 10 && !cluster_servers_promoted(&cluster, heir); i++) {
+        if (!cluster_servers_is_master(&cluster, heir))
+            redis_server_do(&cluster.node[heir], "CLUSTER FAILOVER");
+        (void)poll_loop_run(&loop, LIMIT_MS / 10, promoted, &heir);
+    }
+}
+
 /* Rooms of other nodes lost nothing at all. Returns how many acknowledged appends are lost. */
 static unsigned long check_after_failover(size_t heir)
 {
@@ -375,7 +386,7 @@ START_TEST(a_node_that_serves_nothing_any_more_is_left)
     open_log(true);
     traffic_start(&traffic);
     traffic_more(&traffic, 5, LIMIT_MS);
-    redis_server_do(&cluster.node[3], "CLUSTER FAILOVER");
+    fail_over_to(3);
     wait_promoted(3);
     traffic_more(&traffic, 5, LIMIT_MS);
     ck_assert_uint_eq(metrics.v[M_LOG_NODES], 4);
@@ -383,12 +394,11 @@ START_TEST(a_node_that_serves_nothing_any_more_is_left)
     poll_loop_pass(&loop, 200);
     ck_assert_uint_eq(redis_server_kill(&cluster.node[0], "roomd-append"), 0);
     ck_assert_uint_eq(redis_server_kill(&cluster.node[0], "roomd-live"), 0);
-    redis_server_do(&cluster.node[0], "CLUSTER FAILOVER"); /* and it comes back */
+    fail_over_to(0); /* and it comes back */
+    ck_assert(cluster_servers_promoted(&cluster, 0));
     for (unsigned slot = 0; slot < REDIS_SLOTS; slot++)
         if (cluster.owner[slot] == 3)
             cluster.owner[slot] = 0;
-    size_t heir = 0;
-    ck_assert(poll_loop_run(&loop, LIMIT_MS, promoted, &heir));
     traffic_more(&traffic, 5, LIMIT_MS);
     traffic_stop(&traffic, LIMIT_MS);
     check_all();
@@ -400,7 +410,7 @@ START_TEST(a_failover_that_was_asked_for_loses_nothing)
     open_log(true);
     traffic_start(&traffic);
     traffic_more(&traffic, 10, LIMIT_MS);
-    redis_server_do(&cluster.node[3], "CLUSTER FAILOVER");
+    fail_over_to(3);
     wait_promoted(3);
     traffic_more(&traffic, 10, LIMIT_MS);
     wait_ready(true);

@@ -169,9 +169,14 @@ void cluster_servers_kill(struct cluster_servers *c, size_t i)
     redis_server_stop(&c->node[i], false);
 }
 
+bool cluster_servers_is_master(struct cluster_servers *c, size_t i)
+{
+    return says(&c->node[i], "INFO", "replication", "role:master");
+}
+
 bool cluster_servers_promoted(struct cluster_servers *c, size_t replica)
 {
-    if (!says(&c->node[replica], "INFO", "replication", "role:master"))
+    if (!cluster_servers_is_master(c, replica))
         return false;
     for (size_t i = 0; i < c->count; i++)
         if (c->node[i].pid != 0 && !says(&c->node[i], "CLUSTER", "INFO", "cluster_state:ok"))

@@ -37,6 +37,8 @@ struct redis_server *cluster_servers_of(struct cluster_servers *c, const char *k
 /* Ends it by SIGKILL; it can't be started again. */
 void cluster_servers_kill(struct cluster_servers *c, size_t i);
 
+bool cluster_servers_is_master(struct cluster_servers *c, size_t i);
+
 /* Is `replica` a master now, and does everybody alive say that the cluster works? */
 bool cluster_servers_promoted(struct cluster_servers *c, size_t replica);
 
