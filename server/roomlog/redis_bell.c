@@ -342,6 +342,9 @@ struct redis_bell *redis_bell_open(struct loop *loop, struct metrics *metrics,
 void redis_bell_close(struct redis_bell *bell)
 {
     end_link(bell);
+    /* Reads that are still answered mustn't find a source. */
+    if (bell->state != REDIS_BELL_DOWN)
+        move(bell, REDIS_BELL_DOWN);
     bell->closing = true;
     redis_bell_probe_stop(bell);
     loop_timer_stop(bell->loop, &bell->patience);

@@ -272,6 +272,25 @@ START_TEST(an_idle_room_is_not_read)
 }
 END_TEST
 
+/* Whoever left meanwhile is gone, the answer isn't, and the source is. */
+START_TEST(a_log_is_closed_while_it_is_being_read)
+{
+    struct witness_follower w = {.then = NULL};
+    config.live = SOURCES[_i].live;
+    open_log();
+    wait_source(SOURCES[_i].source);
+    ck_assert_int_eq(kill(server.pid, SIGSTOP), 0);
+    witness_follow(the_log, &w, ROOM);
+    poll_loop_pass(&loop, 20);
+    unfollow(&w);
+    roomlog_close(the_log);
+    the_log = NULL;
+    bool closed = poll_loop_run_out(&loop, LIMIT_MS);
+    ck_assert_int_eq(kill(server.pid, SIGCONT), 0);
+    ck_assert(closed);
+}
+END_TEST
+
 static const char *const CONNECTIONS[] = {"roomd-live", "roomd-bell"};
 
 /* _i: source and connection. */
@@ -1013,6 +1032,7 @@ static Suite *suite_make(void)
     add_case(suite, "sources", &tc);
     tcase_add_loop_test(tc, a_plain_xadd_is_heard_at_once, 0, COUNT_OF(SOURCES));
     tcase_add_loop_test(tc, an_idle_room_is_not_read, 0, COUNT_OF(SOURCES));
+    tcase_add_loop_test(tc, a_log_is_closed_while_it_is_being_read, 0, COUNT_OF(SOURCES));
     tcase_add_loop_test(tc, a_killed_connection_loses_nothing, 0, 2 * COUNT_OF(SOURCES));
     tcase_add_loop_test(tc, a_bell_that_falls_silent_is_noticed_and_nothing_is_lost, 0,
                         COUNT_OF(SOURCES));
