@@ -29,6 +29,7 @@ static size_t say_step(struct redis_greet *greet, enum step step, const struct r
             say(greet, STR("AUTH"), str_from(url->password), NOTHING);
         else
             say(greet, STR("AUTH"), str_from(url->user), str_from(url->password));
+        greet->secret = url->password;
         return 1;
     case ROLE:
         if (!wants_master)
@@ -57,10 +58,20 @@ const struct redis_words *redis_greet_next(struct redis_greet *greet, const stru
 {
     size_t count = 0;
     greet->master = false;
+    greet->secret = NULL;
     while (count == 0 && greet->said != SAID)
         count = say_step(greet, greet->said++, url, name, wants_master);
     *out_count = count;
     return greet->commands;
+}
+
+/* One that doesn't know AUTH repeats what it was told, whole or cut off, and reasons are logged. */
+static void hide_secret(const char *secret, char reason[REDIS_GREET_REASON_MAX])
+{
+    char head[] = "1234"; /* of the secret: as much as may be shown */
+    (void)snprintf(head, sizeof(head), "%s", secret);
+    if (strstr(reason, head) != NULL)
+        (void)snprintf(reason, REDIS_GREET_REASON_MAX, "AUTH was refused");
 }
 
 enum redis_greet_verdict redis_greet_judge(const struct redis_greet *greet,
@@ -68,8 +79,11 @@ enum redis_greet_verdict redis_greet_judge(const struct redis_greet *greet,
                                            char reason[REDIS_GREET_REASON_MAX])
 {
     /* One that is still loading, or wants a password, may be a master all the same. */
-    if (redis_reply_error_text(reply, reason, REDIS_GREET_REASON_MAX))
+    if (redis_reply_error_text(reply, reason, REDIS_GREET_REASON_MAX)) {
+        if (greet->secret != NULL)
+            hide_secret(greet->secret, reason);
         return redis_reply_err(reply) == RD_EUNAVAIL ? REDIS_GREET_NOT_YET : REDIS_GREET_REFUSED;
+    }
     if (!greet->master || redis_reply_is_master(reply))
         return REDIS_GREET_FINE;
     (void)snprintf(reason, REDIS_GREET_REASON_MAX, "it is no master");

@@ -16,8 +16,9 @@ enum { REDIS_GREET_REASON_MAX = 192 };
 
 /* Embedded in redis_conn; zeroed: nothing was said. The fields are redis_greet.c's. */
 struct redis_greet {
-    unsigned said; /* steps that are behind us */
-    bool master;   /* ROLE is the one under way */
+    unsigned said;      /* steps that are behind us */
+    bool master;        /* ROLE is the one under way */
+    const char *secret; /* AUTH's password, while that is; never in a reason. NULL: none */
     struct str words[3];
     struct str ping;
     struct redis_words commands[2];

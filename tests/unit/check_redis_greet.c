@@ -90,12 +90,42 @@ START_TEST(each_answer_is_judged)
 }
 END_TEST
 
+/* Some that don't know AUTH repeat what they were told, and reasons are logged. */
+START_TEST(a_password_that_is_repeated_is_not_told)
+{
+    static const char *const REPEATED[] = {
+        "-ERR unknown command `AUTH`, with args beginning with: `bob`, `secret`, \r\n",
+        "-ERR unknown command 'AUTH', with args beginning with: 'bob' 'secret' \r\n",
+        "-ERR AUTH bob secret is not for us\r\n",
+    };
+    struct redis_url url;
+    struct redis_scan scan;
+    char reason[REDIS_GREET_REASON_MAX] = "";
+    size_t count;
+    ck_assert(redis_url_parse("redis://bob:secret@h", &url, reason, sizeof(reason)));
+    for (int i = 0; i < COUNT_OF(REPEATED); i++) {
+        struct redis_greet greet = {.said = 0};
+        struct str resp = str_from(REPEATED[i]);
+        redis_scan_init(&scan);
+        ck_assert_int_eq(redis_scan_run(&scan, resp), REDIS_SCAN_WHOLE);
+        struct redis_reply reply = redis_reply_of(&scan, resp.p);
+        (void)redis_greet_next(&greet, &url, "me", true, &count);
+        ck_assert_int_eq(redis_greet_judge(&greet, &reply, reason), REDIS_GREET_REFUSED);
+        ck_assert_ptr_null(strstr(reason, "secret"));
+        ck_assert_ptr_nonnull(strstr(reason, "AUTH"));
+        redis_scan_fini(&scan);
+    }
+    redis_url_fini(&url);
+}
+END_TEST
+
 static Suite *suite_make(void)
 {
     Suite *suite = suite_create("redis_greet");
     TCase *tc = tcase_create("greet");
     tcase_add_loop_test(tc, who_we_are_is_said_step_by_step, 0, COUNT_OF(GREETINGS));
     tcase_add_loop_test(tc, each_answer_is_judged, 0, COUNT_OF(ANSWERS));
+    tcase_add_test(tc, a_password_that_is_repeated_is_not_told);
     suite_add_tcase(suite, tc);
     return suite;
 }
