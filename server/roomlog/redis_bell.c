@@ -92,6 +92,7 @@ static void begin_link(struct redis_bell *bell)
     bell->unheard = false;
     bell->tries++;
     (void)redis_bell_probe_aim(bell);
+    bell->probe.astray = false; /* whatever they are, the source begins with them */
     (*bell->source)->link(bell);
 }
 

@@ -89,6 +89,7 @@ struct redis_bell_probe {
     enum redis_bell_probe_step step;
     uint64_t link; /* the one that it began on */
     bool heard;    /* since it began */
+    bool astray;   /* its keys were drawn anew since they were held here */
     unsigned ticks;
     uint64_t count; /* of all that were begun */
     struct redis_command command;

@@ -7,10 +7,10 @@
 #include <string.h>
 
 enum {
-    AGAIN_MS = 1000,       /* after one that failed, at the latest */
-    LISTEN_TICKS = 4,      /* a bell may come this much later than the write's answer, */
-    LISTEN_TICK_MS = 250,  /* in steps: if it was us who slept, only one of them is lost */
-    KEY_DRAWS_MAX = 100000 /* of a cluster's 16384 slots */
+    AGAIN_MS = 1000,      /* after one that failed, at the latest */
+    LISTEN_TICKS = 4,     /* a bell may come this much later than the write's answer, */
+    LISTEN_TICK_MS = 250, /* in steps: if it was us who slept, only one of them is lost */
+    KEY_DRAWS_MAX = 2000  /* of a cluster's 16384 slots, at a time: a millisecond */
 };
 
 #define KEY_TTL_MS STR("60000")
@@ -156,9 +156,13 @@ static void on_read(struct redis_command *command, const struct redis_reply *rep
 enum redis_bell_aim redis_bell_probe_aim(struct redis_bell *bell)
 {
     for (unsigned i = 0; i < KEY_DRAWS_MAX; i++) {
-        if (bell->config.holds(bell->config.owner, str_from(bell->probe.key)))
-            return i == 0 ? REDIS_BELL_SAME : REDIS_BELL_OTHER;
+        if (bell->config.holds(bell->config.owner, str_from(bell->probe.key))) {
+            bool other = bell->probe.astray;
+            bell->probe.astray = false;
+            return other ? REDIS_BELL_OTHER : REDIS_BELL_SAME;
+        }
         redis_bell_probe_init(bell);
+        bell->probe.astray = true;
     }
     return REDIS_BELL_NOWHERE;
 }
@@ -169,7 +173,7 @@ static bool aim(struct redis_bell *bell)
     const struct redis_bell_source *source = *bell->source;
     enum redis_bell_aim aimed = redis_bell_probe_aim(bell);
     if (aimed == REDIS_BELL_NOWHERE) {
-        end(bell, bell->config.probe_ms); /* no room is here either */
+        end(bell, again_ms(bell)); /* no room is here either, or few */
         return false;
     }
     if (aimed == REDIS_BELL_SAME || bell->state == REDIS_BELL_DEAF || source->aimed == NULL)

@@ -5,6 +5,7 @@
  */
 #include "roomlog/roomlog_redis.h"
 
+#include "roomlog/redis_bell.h"
 #include "tests/contract/witness.h"
 #include "tests/lib/poll_loop.h"
 #include "tests/lib/redis_proxy.h"
@@ -1016,6 +1017,99 @@ END_TEST
 
 #define COUNT_OF(table) (int)(sizeof(table) / sizeof((table)[0]))
 
+/* --- a bell by itself ----------------------------------------------------------------------- */
+
+/* Of a cluster's node, which for a while holds nothing. */
+struct node {
+    struct redis_url url;
+    struct redis_finder_fixed finder;
+    struct redis_bell *bell;
+    struct redis_conn *appends;
+    bool holds;
+    uint64_t asked; /* whether it does */
+    unsigned parts, opens;
+};
+
+static bool node_holds(void *arg, struct str key)
+{
+    struct node *node = arg;
+    ck_assert_uint_ne(key.len, 0);
+    node->asked++;
+    return node->holds;
+}
+
+static bool node_write(void *arg, struct redis_command *command, const struct redis_words *words)
+{
+    return redis_conn_send(((struct node *)arg)->appends, command, words, 1);
+}
+
+static void node_health(void *arg, bool ok, const char *reason)
+{
+}
+
+static void node_open(void *arg)
+{
+    ((struct node *)arg)->opens++;
+}
+
+static void node_closed(void *arg)
+{
+    ((struct node *)arg)->parts--;
+}
+
+static void node_said(void *arg, const char *reason)
+{
+}
+
+static void node_rung_all(void *arg)
+{
+}
+
+static const struct redis_bell_ops node_ops = {
+    .open = node_open, .rung_all = node_rung_all, .closed = node_closed};
+static const struct redis_conn_ops node_conn_ops = {
+    .up = node_rung_all, .down = node_said, .closed = node_closed};
+
+/* It looks for a key of its own, little at a time, and what it finds is what its source hears. */
+START_TEST(a_node_that_holds_nothing_yet_is_probed_once_it_does)
+{
+    struct node node = {.holds = false, .parts = 2};
+    char reason[100];
+    ck_assert(redis_url_parse(server.url, &node.url, reason, sizeof(reason)));
+    redis_finder_fixed_init(&node.finder, &node.url.places[0]);
+    const struct redis_conn_config conn = {.url = &node.url,
+                                           .finder = &node.finder.finder,
+                                           .name = "test",
+                                           .connect_ms = 2000,
+                                           .command_ms = 2000};
+    node.appends = redis_conn_open(&loop.loop, &metrics, &conn, &node_conn_ops, &node);
+    node.bell = redis_bell_open(&loop.loop, &metrics,
+                                &(struct redis_bell_config){.url = &node.url,
+                                                            .finder = &node.finder.finder,
+                                                            .live = ROOMLOG_REDIS_KEYSPACE,
+                                                            .connect_ms = 2000,
+                                                            .command_ms = 2000,
+                                                            .probe_ms = PROBE_MS,
+                                                            .owner = &node,
+                                                            .health = node_health,
+                                                            .write = node_write,
+                                                            .holds = node_holds},
+                                &node_ops, &node);
+    poll_loop_pass(&loop, 4 * PROBE_MS);
+    ck_assert_uint_eq(node.opens, 1);
+    ck_assert_uint_gt(node.asked, 0);
+    ck_assert_uint_lt(node.asked, 6 * 5000);
+    node.holds = true;
+    wait_source(KEYSPACE);
+    ck_assert_uint_eq(node.opens, 1);
+    redis_bell_close(node.bell);
+    redis_conn_close(node.appends);
+    ck_assert(poll_loop_run_out(&loop, LIMIT_MS));
+    ck_assert_uint_eq(node.parts, 0);
+    redis_url_fini(&node.url);
+}
+END_TEST
+
 static void add_case(Suite *suite, const char *name, TCase **out)
 {
     *out = tcase_create(name);
@@ -1057,6 +1151,8 @@ static Suite *suite_make(void)
     tcase_add_test(tc, what_makes_no_event_is_found_by_the_audit);
     tcase_add_loop_test(tc, a_log_that_vanishes_is_a_reset_at_once, 0, COUNT_OF(WIPES));
     tcase_add_test(tc, rooms_that_came_and_went_while_redis_did_not_answer_are_not_asked_for);
+
+    tcase_add_test(tc, a_node_that_holds_nothing_yet_is_probed_once_it_does);
 
     add_case(suite, "xread", &tc);
     tcase_add_loop_test(tc, a_room_that_cannot_be_read_does_not_silence_the_others, 0, 2);
