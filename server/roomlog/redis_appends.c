@@ -543,7 +543,7 @@ enum rd_err redis_appends_add(struct redis_appends *appends, struct str key,
         return RD_EUNAVAIL;
     /* A Redis that stalls must not make us grow with what clients go on publishing. */
     if (appends->in_flight >= appends->config.max_in_flight ||
-        text_bytes(what) > REDIS_CONN_BYTES_MAX - appends->bytes) {
+        appends->bytes + text_bytes(what) > REDIS_CONN_BYTES_MAX) {
         metrics_inc(appends->metrics, M_LOG_BUSY);
         return RD_EBUSY;
     }

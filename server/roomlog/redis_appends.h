@@ -20,8 +20,9 @@
  * moment between two of ours may they change places.)
  *
  * Always true: an append that was taken is answered once; RD_EUNKNOWN where it was sent and its
- * connection ended before the answer came. No more than max_in_flight are under way, and their
- * texts are no more than REDIS_CONN_BYTES_MAX together.
+ * connection ended before the answer came. None is taken while max_in_flight are under way, or
+ * where their texts would be more than REDIS_CONN_BYTES_MAX together; what another Redis was asked
+ * for first may come on top of that.
  */
 #ifndef ROOMLOG_REDIS_APPENDS_H
 #define ROOMLOG_REDIS_APPENDS_H
