@@ -362,6 +362,10 @@ static void refuse(struct redis_appends_request *request, const struct redis_rep
     char text[REASON_MAX] = "an answer of another shape";
     (void)redis_reply_error_text(reply, text, sizeof(text));
     logger_warn("redis refused an append", KV_TEXT("reason", text));
+    struct redis_appends *appends = request->appends;
+    bool all = err == RD_EFULL || err == RD_EREADONLY || err == RD_EUNAVAIL || err == RD_EDENIED;
+    if (all && appends->ops->refused != NULL)
+        appends->ops->refused(appends->arg);
     request_finish(request, err);
 }
 

@@ -51,6 +51,9 @@ struct redis_appends_ops {
     /* Appends are sent from here on; or not any more, or still not. */
     void (*up)(void *arg);
     void (*down)(void *arg, const char *reason);
+    /* Redis refused an append for a reason that may hold for all. The op may be NULL, and is called
+     * while requests are being answered. */
+    void (*refused)(void *arg);
     /* Another Redis is to be asked for this. Returns that one's, borrowed, which then has the
      * request; NULL: there is none. The op may be NULL. */
     struct redis_appends *(*redirect)(void *arg, const struct redis_redirect *redirect);

@@ -17,7 +17,10 @@ static const unsigned moves[STATES] = {
 };
 #undef TO
 
+enum { DOUBT_MS = 1000 /* between two probes that were not due */ };
+
 struct redis_node {
+    struct loop *loop;
     const struct redis_node_ops *ops;
     void *arg;
     struct redis_feed_lane *lane;
@@ -28,6 +31,7 @@ struct redis_node {
     bool closing;
     bool healthy; /* the lane's last word */
     enum state state;
+    uint64_t doubted_ms;
 };
 
 static void move(struct redis_node *node, enum state state)
@@ -62,6 +66,17 @@ static void on_appends_up(void *arg)
         return;
     redis_feed_lane_probe(node->lane);
     came(node);
+}
+
+/* Is it only that append, or Redis? The next probe that is due may be seconds away. */
+static void on_refused(void *arg)
+{
+    struct redis_node *node = arg;
+    uint64_t now = loop_now_ms(node->loop);
+    if (node->state != READY || now - node->doubted_ms < DOUBT_MS)
+        return;
+    node->doubted_ms = now;
+    redis_feed_lane_probe(node->lane);
 }
 
 static void on_reads_up(void *arg)
@@ -148,8 +163,11 @@ static void on_part_closed(void *arg)
         redis_feed_lane_close(node->lane);
 }
 
-static const struct redis_appends_ops appends_ops = {
-    .up = on_appends_up, .down = on_down, .redirect = redirect_appends, .closed = on_part_closed};
+static const struct redis_appends_ops appends_ops = {.up = on_appends_up,
+                                                     .down = on_down,
+                                                     .refused = on_refused,
+                                                     .redirect = redirect_appends,
+                                                     .closed = on_part_closed};
 static const struct redis_reads_ops reads_ops = {
     .up = on_reads_up, .down = on_down, .redirect = redirect_reads, .closed = on_part_closed};
 static const struct redis_feed_lane_ops lane_ops = {.redirect = redirect_lane,
@@ -162,6 +180,7 @@ struct redis_node *redis_node_open(const struct redis_node_config *config,
     struct redis_bell_config bell = config->bell;
     struct redis_appends_config appends = config->appends;
     struct redis_reads_config reads = config->reads;
+    node->loop = config->loop;
     node->ops = ops;
     node->arg = arg;
     bell.finder = appends.finder = reads.finder = config->finder;

@@ -38,6 +38,7 @@ const PER_SECOND = 40;
 const CPU_SHARE = 0.3; /* of one, with sanitizers, while traffic goes on */
 const PONG_MS = 2000; /* a machine may be busy with other things */
 const REJECT_MS = 3000; /* from a publish to its reject, where Redis is known to be away */
+const UNREADY_MS = 3000;
 const RETRY_MS = [100, 10_000];
 
 /* A Redis, and a roomd that uses it. */
@@ -298,13 +299,13 @@ async function joinsAreRefused(url, room, cursor) {
  *              answer is looked for meanwhile
  *   rejects    the codes that a publish may be refused with ([503])
  *   unanswered whether a publish may have no answer, so that it has to be sent again (true)
- *   lasts      how long it is watched, in ms (600)
+ *   lasts      how long it is watched, in ms (1500: publishes wait for a second)
  *   delivers   whether members get, meanwhile, what others add meanwhile (false)
  *   then(stage)  what else has to be so at the end
  *
  * Besides, what Stage.open takes. */
 export async function outage(fault) {
-  const { unready = true, refused = unready === true, rejects = [503], lasts = 600 } = fault;
+  const { unready = true, refused = unready === true, rejects = [503], lasts = 1500 } = fault;
   const { joins = { true: "refused", false: "served", maybe: "later" }[unready] } = fault;
   const { unanswered = true, delivers = false } = fault;
   const stage = await Stage.open({ args: IMPATIENT, ...fault });
@@ -327,7 +328,9 @@ export async function outage(fault) {
   const stopPings = await pinger(url);
   await until("publishes are acknowledged", () => published.publisher.answers.length > 5);
   await fault.begin(stage);
+  const began = performance.now();
   if (unready === true) await stage.isUnready();
+  assert.ok(performance.now() - began < UNREADY_MS, "/readyz says no soon");
   const cpu = { from: stage.roomd.cpuSeconds(), at: performance.now() };
   away.back();
   others.addAfter("one with a cursor who came meanwhile", earlier[7]);
