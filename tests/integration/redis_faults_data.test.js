@@ -159,6 +159,12 @@ const faults = {
     },
     ...ALL_GONE,
   },
+  "given another database by SWAPDB": {
+    /* No bell of any kind rings for that. Here every room is read once in ten seconds all the same. */
+    args: ["--redis-live", "keyspace"],
+    ruin: (stage) => stage.command("SWAPDB", 0, 1),
+    ...ALL_GONE,
+  },
   "given another database by SWAPDB, with other data": {
     async prepare(stage, key) {
       await stage.command("SELECT", 1);

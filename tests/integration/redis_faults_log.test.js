@@ -171,15 +171,26 @@ for (const [how, fault] of Object.entries(REPLACED)) {
   };
 }
 
-for (const ring of [false, true]) {
-  const where = ring ? "by a roomd that holds the newest entries" : "by one that only reads";
-  describe(`the truth is told about a log, ${where}, after`, { concurrency: 8 }, () => {
+/* How roomd hears of it, and whether it holds the newest entries, changes nothing of that. */
+const ways = {
+  tracking: ["--ring-entries", "0"],
+  "tracking, and holds the newest entries": [],
+  keyspace: ["--ring-entries", "0"],
+  pubsub: ["--ring-entries", "0"],
+  xread: ["--ring-entries", "0"],
+  poll: ["--ring-entries", "0", "--redis-poll-interval", "30ms"],
+};
+
+for (const [way, args] of Object.entries(ways)) {
+  const live = ["--redis-live", way.split(",")[0]];
+  /* What it doesn't hear of at all it finds some seconds later: then waiting is all there is to do. */
+  const concurrency = way === "pubsub" ? 32 : 8;
+  describe(`the truth is told about a log by a roomd that uses ${way}, after`, { concurrency }, () => {
     let stage;
-    const args = ring ? [] : ["--ring-entries", "0"];
-    before(async () => (stage = await Stage.open({ args })));
+    before(async () => (stage = await Stage.open({ args: [...live, ...args] })));
     after(() => stage.close());
     for (const [name, fault] of Object.entries(faults)) {
-      test(name, () => loss(stage, { ...fault, ring }));
+      test(name, () => loss(stage, { ...fault, ring: args.length === 0 }));
     }
   });
 }
