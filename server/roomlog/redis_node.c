@@ -101,7 +101,7 @@ static void on_health(void *arg, bool ok, const char *reason)
     node->healthy = ok;
     if (ok)
         came(node);
-    else
+    else if (node->state != UNTOLD || redis_appends_up(node->appends)) /* else: still connecting */
         went(node, reason);
 }
 
