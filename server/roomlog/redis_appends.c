@@ -70,6 +70,7 @@ struct redis_appends {
     struct loop_task commit;
     struct redis_command wait;
     bool committing; /* WAIT is not answered yet */
+    bool undurable;  /* the last answer to it was too few */
 };
 
 /* The texts are copies: it may have to be sent twice. */
@@ -281,6 +282,19 @@ static void halt(struct redis_appends_request *request, bool for_another)
 
 /* --- durability ----------------------------------------------------------------------------- */
 
+/* Once each time that it changes. */
+static void say_durable(struct redis_appends *appends, bool holds)
+{
+    const char *who =
+        appends->config.durable.kind == REDIS_DURABLE_DISK ? "append-only file" : "replicas";
+    if (!holds && !appends->undurable)
+        logger_warn("publishes get no ack: what must hold them does not say so in time",
+                    KV_TEXT("who", who));
+    if (holds && appends->undurable)
+        logger_info("publishes get their acks again", KV_TEXT("who", who));
+    appends->undurable = !holds;
+}
+
 static void on_committed(struct redis_command *command, const struct redis_reply *reply)
 {
     struct redis_appends *appends = RD_CONTAINER(command, struct redis_appends, wait);
@@ -289,6 +303,8 @@ static void on_committed(struct redis_command *command, const struct redis_reply
     appends->committing = false;
     list_init(&held);
     list_move_all(&held, &appends->held);
+    if (reply != NULL)
+        say_durable(appends, holds);
     go_on(appends);
     pump(appends);
     while (!list_empty(&held)) {

@@ -95,6 +95,24 @@ test("without Redis at first it says so, keeps its sockets, and works later", as
   await redis.stop();
 });
 
+test("a start is no outage, and replicas that are missing are said once", async () => {
+  const redis = await startRedis({ dir: tmpDir() });
+  const args = ["--publish-ack", "replica", "--publish-ack-timeout", "50ms"];
+  const roomd = await startRoomd({ redis, args: [...args, "--redis-live", "poll"] });
+  assert.doesNotMatch(roomd.logs(), /not reachable/);
+
+  const client = await Client.open(roomd.wsUrl);
+  for (const ref of ["r1", "r2", "r3"]) {
+    client.send({ op: "publish", room: "lobby", type: "message", ref, data: 1 });
+    await until("it is counted", async () =>
+      (await roomd.metric("publishes_not_durable_total")) >= Number(ref[1]));
+  }
+  assert.equal(roomd.logs().match(/publishes get no ack/g).length, 1);
+  await client.close();
+  assert.deepEqual(await roomd.stop(), CLEAN, roomd.logs());
+  await redis.stop();
+});
+
 test("while Redis stalls for less than roomd waits nobody notices more than a delay", async () => {
   const { acks } = await nothingIsLost({
     count: 400,
