@@ -351,7 +351,7 @@ MUTANTS = [
 def ignored(folder, names):
     """What is no source: histories, packages, and build directories wherever they are."""
     built = [n for n in names if os.path.isdir(os.path.join(folder, n, "meson-private"))]
-    return built + [n for n in names if n in (".git", "node_modules", "__pycache__")]
+    return built + [n for n in names if n in (".git", "build-tests", "node_modules", "__pycache__")]
 
 
 def run(command, **options):
@@ -366,7 +366,7 @@ class Tree:
     def __init__(self, root, scratch):
         self.source = os.path.join(scratch, "source")
         self.build = os.path.join(scratch, "build")
-        shutil.copytree(root, self.source, ignore=ignored)
+        shutil.copytree(root, self.source, symlinks=True, ignore=ignored)
         # What a mutant leaves unused is no error.
         made = run(["meson", "setup", "-Dtests=true", "-Dwerror=false", self.build, self.source])
         if made.returncode != 0:
