@@ -13,7 +13,8 @@ enum {
     READ_BYTES = 256 * 1024, /* what one read may bring, about */
     FIRST_GUESS_BYTES = 1024,
     ENTRY_OVERHEAD = 64, /* of an entry's id and framing, about */
-    LATER_MS = 250,      /* after an error that may pass */
+    LATER_MS = 250,      /* after an error that may pass, */
+    LATER_FEW = 256,     /* no more at a time while it doesn't */
     VAIN_BELLS = 3,      /* that rang for nothing, in a row, are no accident */
     VAIN_MS = 1000,      /* the longest that such a room waits for its next read */
     DENIED_MS = 2000     /* after one that passes only where somebody changes our rights */
@@ -68,27 +69,32 @@ void redis_feed_soil(struct redis_feed_room *room)
 static void on_later(void *arg)
 {
     struct redis_feed_later *later = arg;
-    while (!list_empty(&later->rooms))
+    size_t left = later->came < later->few / 2 ? SIZE_MAX : later->few;
+    later->came = 0;
+    for (; left != 0 && !list_empty(&later->rooms); left--)
         redis_feed_soil(LIST_ITEM(later->rooms.next, struct redis_feed_room, queue));
+    if (!list_empty(&later->rooms))
+        loop_timer_start(later->feed->loop, &later->timer, later->ms, on_later, later);
     list_for_each_safe (it, after, &later->feed->lanes)
         redis_feed_pump(LIST_ITEM(it, struct redis_feed_lane, link));
 }
 
 /* Redis couldn't just now, or wouldn't. */
-static void soil_later(struct redis_feed_room *room, struct redis_feed_later *later, uint64_t ms)
+static void soil_later(struct redis_feed_room *room, struct redis_feed_later *later)
 {
     if (room->state == REDIS_FEED_GONE)
         return;
     room->dirty = false;
     list_remove(&room->queue);
     list_push_back(&later->rooms, &room->queue);
+    later->came++;
     if (!loop_timer_running(&later->timer))
-        loop_timer_start(room->feed->loop, &later->timer, ms, on_later, later);
+        loop_timer_start(room->feed->loop, &later->timer, later->ms, on_later, later);
 }
 
 void redis_feed_soil_soon(struct redis_feed_room *room)
 {
-    soil_later(room, &room->feed->later, LATER_MS);
+    soil_later(room, &room->lane->later);
 }
 
 /* A room whose bells ring for nothing again and again is read a little later. Where there are more
@@ -100,7 +106,7 @@ static void soil_for_bell(struct redis_feed_room *room)
         redis_feed_soil(room);
     } else if (list_empty(&room->queue)) {
         metrics_inc(room->feed->metrics, M_FEED_VAIN);
-        soil_later(room, &room->feed->vain, VAIN_MS);
+        soil_later(room, &room->feed->vain);
     }
 }
 
@@ -211,7 +217,7 @@ static void on_error(struct redis_feed_room *room, const struct redis_reply *rep
     /* What even the fewest are too large for stays so for a while. */
     bool denied = err == RD_EDENIED || err == RD_ETOOBIG;
     if (denied)
-        soil_later(room, &room->feed->denied, DENIED_MS);
+        soil_later(room, &room->feed->denied);
     else
         redis_feed_soil_soon(room);
     if (denied && wrong)
@@ -440,6 +446,18 @@ void redis_feed_learn(struct redis_feed *feed, struct str key, size_t count, siz
 
 /* --- life ----------------------------------------------------------------------------------- */
 
+static void later_init(struct redis_feed_later *later, struct redis_feed *feed, uint64_t ms,
+                       size_t few)
+{
+    *later = (struct redis_feed_later){.feed = feed, .ms = ms, .few = few};
+    list_init(&later->rooms);
+}
+
+void redis_feed_later_init(struct redis_feed_later *later, struct redis_feed *feed)
+{
+    later_init(later, feed, LATER_MS, LATER_FEW);
+}
+
 struct redis_feed *redis_feed_create(struct loop *loop, struct metrics *metrics, uint64_t poll_ms)
 {
     struct redis_feed *feed = xalloc_zero(sizeof(*feed));
@@ -448,10 +466,8 @@ struct redis_feed *redis_feed_create(struct loop *loop, struct metrics *metrics,
     feed->poll_ms = poll_ms;
     strmap_init(&feed->map, loop_random(loop), loop_random(loop));
     list_init(&feed->lanes);
-    feed->later.feed = feed->denied.feed = feed->vain.feed = feed;
-    list_init(&feed->later.rooms);
-    list_init(&feed->denied.rooms);
-    list_init(&feed->vain.rooms);
+    later_init(&feed->denied, feed, DENIED_MS, SIZE_MAX);
+    later_init(&feed->vain, feed, VAIN_MS, SIZE_MAX);
     return feed;
 }
 
@@ -460,7 +476,6 @@ void redis_feed_destroy(struct redis_feed *feed)
     if (feed == NULL)
         return;
     assert(feed->map.count == 0 && list_empty(&feed->lanes));
-    loop_timer_stop(feed->loop, &feed->later.timer);
     loop_timer_stop(feed->loop, &feed->denied.timer);
     loop_timer_stop(feed->loop, &feed->vain.timer);
     redis_reply_entries_fini(&feed->scratch);

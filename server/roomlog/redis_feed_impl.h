@@ -33,9 +33,10 @@ struct redis_feed_room {
     struct redis_feed_lane *lane;
     struct str key; /* owned */
     enum redis_feed_state state;
-    struct list link;  /* in lane->rooms */
-    struct list queue; /* in lane->dirty, later, denied or vain; alone while it needn't be read */
-    bool dirty;        /* it is in lane->dirty, and keeps its place there */
+    struct list link; /* in lane->rooms */
+    struct list
+        queue;  /* in lane->dirty or later, or denied or vain; alone while it needn't be read */
+    bool dirty; /* it is in lane->dirty, and keeps its place there */
 
     struct redis_followers followers;
     bool busy;              /* an answer is on the stack: not freed meanwhile */
@@ -59,11 +60,15 @@ struct redis_feed_room {
     unsigned redirects;            /* in a row */
 };
 
-/* Rooms to be read once the timer has run. */
+/* Rooms to be read once the timer has run: all of them, or a few while it is as if none could be.
+ */
 struct redis_feed_later {
     struct redis_feed *feed;
     struct list rooms;
     struct loop_timer timer;
+    uint64_t ms;
+    size_t few;  /* SIZE_MAX: always all */
+    size_t came; /* since the timer ran last */
 };
 
 struct redis_feed_lane {
@@ -77,6 +82,7 @@ struct redis_feed_lane {
     size_t count;      /* of these */
     size_t due;        /* for the next part of an audit, in parts of a room */
     struct list dirty; /* to be read, in this order */
+    struct redis_feed_later later;
     size_t reading;
     struct loop_timer tick; /* polls or audits */
     uint64_t polled_ms;     /* when all were to be read last */
@@ -89,7 +95,6 @@ struct redis_feed {
 
     struct strmap map; /* key to room */
     struct list lanes;
-    struct redis_feed_later later;
     struct redis_feed_later denied;
     struct redis_feed_later vain;
     struct redis_reply_entries scratch;
@@ -102,6 +107,8 @@ struct redis_feed {
 void redis_feed_soil(struct redis_feed_room *room);
 /* The same, a little later: Redis couldn't just now. */
 void redis_feed_soil_soon(struct redis_feed_room *room);
+/* For soil_soon. Its lane's. */
+void redis_feed_later_init(struct redis_feed_later *later, struct redis_feed *feed);
 /* A bell rang for it. */
 void redis_feed_ring(struct redis_feed_room *room);
 

@@ -242,6 +242,7 @@ struct redis_feed_lane *redis_feed_lane_open(struct redis_feed *feed,
     lane->arg = arg;
     list_init(&lane->rooms);
     list_init(&lane->dirty);
+    redis_feed_later_init(&lane->later, feed);
     list_init(&lane->link);
     list_push_back(&feed->lanes, &lane->link);
     lane->bell = redis_bell_open(feed->loop, feed->metrics, config, &bell_ops, lane);
@@ -256,6 +257,7 @@ void redis_feed_lane_close(struct redis_feed_lane *lane)
         if (room->ahead == lane)
             redis_feed_stay_behind(room);
     loop_timer_stop(lane->feed->loop, &lane->tick);
+    loop_timer_stop(lane->feed->loop, &lane->later.timer);
     redis_bell_close(lane->bell);
 }
 

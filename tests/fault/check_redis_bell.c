@@ -610,6 +610,38 @@ START_TEST(a_tracking_table_that_is_too_small_loses_nothing)
 }
 END_TEST
 
+/* A replica that has lost its master and must not serve what it has: it says so, at once, to all.
+ */
+START_TEST(a_redis_that_serves_nothing_is_not_asked_all_the_time)
+{
+    enum { MANY = 2000 };
+    static struct witness_follower w[MANY];
+    memset(w, 0, sizeof(w));
+    config.live = ROOMLOG_REDIS_TRACKING;
+    redis_server_do(&server, "CONFIG SET replica-serve-stale-data no");
+    open_log();
+    wait_source(TRACKING);
+    for (size_t i = 0; i < MANY; i++)
+        witness_follow(the_log, &w[i], str_from(crowd_name(i)));
+    for (size_t i = 0; i < MANY; i++)
+        wait_for(&w[i].started, 1);
+    for (size_t i = 0; i < MANY; i++)
+        add(crowd_name(i));
+    redis_server_do(&server, "REPLICAOF 127.0.0.1 1");
+    poll_loop_pass(&loop, 500);
+    uint64_t reads = metrics.v[M_FEED_READS];
+    poll_loop_pass(&loop, 2000);
+    ck_assert_uint_gt(metrics.v[M_FEED_READS] - reads, 100);
+    ck_assert_uint_lt(metrics.v[M_FEED_READS] - reads, 3 * MANY);
+    redis_server_do(&server, "REPLICAOF NO ONE");
+    for (size_t i = 0; i < MANY; i++) {
+        wait_heard_within(&w[i], 1, LIVE_MS);
+        ck_assert_uint_eq(w[i].count, 1);
+        unfollow(&w[i]);
+    }
+}
+END_TEST
+
 /* At most one bell waits for each room, however much comes. */
 START_TEST(a_node_that_stalls_finds_few_bells)
 {
@@ -1142,6 +1174,7 @@ static Suite *suite_make(void)
 
     add_case(suite, "tracking", &tc);
     tcase_add_test(tc, a_tracking_table_that_is_too_small_loses_nothing);
+    tcase_add_test(tc, a_redis_that_serves_nothing_is_not_asked_all_the_time);
     tcase_add_test(tc, a_node_that_stalls_finds_few_bells);
 
     add_case(suite, "keyspace", &tc);
