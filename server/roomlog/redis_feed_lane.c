@@ -154,6 +154,19 @@ static void on_tick(void *arg)
         audit(lane);
 }
 
+/* Rooms of other lanes that have gone ahead to this one. What they ask at home leads here again. */
+static void open_ahead(struct redis_feed_lane *lane)
+{
+    size_t at = 0;
+    for (struct redis_feed_room *room; (room = strmap_next(&lane->feed->map, &at)) != NULL;) {
+        if (room->ahead != lane)
+            continue;
+        redis_bell_arm(lane->bell, room->key);
+        redis_feed_soil(room);
+        redis_feed_pump(room->lane);
+    }
+}
+
 static void on_open(void *arg)
 {
     struct redis_feed_lane *lane = arg;
@@ -162,6 +175,7 @@ static void on_open(void *arg)
     list_for_each_safe (it, after, &lane->rooms)
         redis_bell_arm(lane->bell, LIST_ITEM(it, struct redis_feed_room, link)->key);
     soil_all(lane);
+    open_ahead(lane);
 }
 
 static void on_rung(void *arg, struct str key)

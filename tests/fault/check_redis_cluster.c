@@ -173,6 +173,35 @@ START_TEST(a_room_that_went_ahead_is_heard_from_other_programs_too)
 }
 END_TEST
 
+/* What armed it there is gone with the connection. */
+START_TEST(a_room_that_went_ahead_is_heard_over_a_new_connection)
+{
+    char key[48];
+    open_log(false);
+    unsigned slot = slot_of_room(0);
+    size_t to = (cluster.owner[slot] + 1U) % 3;
+    struct witness_follower *w = &traffic.room[0].follower;
+    (void)snprintf(key, sizeof(key), "room:%s", traffic.room[0].name);
+    redis_server_do(server_of(key), "XADD %s * type n data 0", key);
+    cluster_servers_move_begin(&cluster, slot, to);
+    cluster_servers_move_keys(&cluster, slot, to);
+    poll_loop_pass(&loop, 100);
+    ck_assert_uint_eq(w->count, 1);
+    ck_assert_uint_eq(redis_server_kill(&cluster.node[to], "roomd-live"), 1);
+    wait_ready(false);
+    redis_server_do(&cluster.node[to], "ASKING");
+    redis_server_do(&cluster.node[to], "XADD %s * type n data 1", key);
+    wait_ready(true);
+    redis_server_do(&cluster.node[to], "ASKING");
+    redis_server_do(&cluster.node[to], "XADD %s * type n data 2", key);
+    poll_loop_pass(&loop, 500);
+    ck_assert_uint_eq(w->count, 3);
+    cluster_servers_move_end(&cluster, slot, to);
+    traffic.room[0].next = 3;
+    check_all();
+}
+END_TEST
+
 static bool heard_something(void *arg)
 {
     const struct witness_follower *w = arg;
@@ -516,6 +545,7 @@ static Suite *suite_make(void)
     TCase *tc = add_case(suite, "slots", setup);
     tcase_add_test(tc, a_room_whose_slot_moves_misses_nothing);
     tcase_add_test(tc, a_room_that_went_ahead_is_heard_from_other_programs_too);
+    tcase_add_test(tc, a_room_that_went_ahead_is_heard_over_a_new_connection);
     tcase_add_test(tc, the_first_entry_of_a_room_on_its_way_is_heard);
     tcase_add_test(tc, the_first_entry_of_a_room_that_moved_unnoticed_is_heard);
     tcase_add_test(tc, an_append_with_a_ref_is_made_once_whatever_moves);
