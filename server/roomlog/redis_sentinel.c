@@ -76,16 +76,6 @@ static void leave(struct redis_sentinel *sentinel, const struct redis_place *pla
 
 /* --- asking --------------------------------------------------------------------------------- */
 
-/* This sentinel won't do; `down` goes on with the next. */
-static void give_up(struct redis_sentinel *sentinel, const char *what)
-{
-    char text[REDIS_PLACE_TEXT_MAX];
-    char reason[REASON_MAX];
-    (void)snprintf(reason, sizeof(reason), "sentinel %s: %s",
-                   redis_place_format(&sentinel->url->places[sentinel->ask_turn.at], text), what);
-    redis_conn_drop(sentinel->ask, reason);
-}
-
 /* [host, port] */
 static bool parse_address(const struct redis_reply *reply, struct redis_place *out)
 {
@@ -129,14 +119,14 @@ static void on_answer(struct redis_command *command, const struct redis_reply *r
         ask(sentinel);
         return;
     }
-    /* Another sentinel may know; NULL: `down` comes. */
+    /* Another sentinel may know, and `down` goes on with it; NULL: `down` comes by itself. */
     list_move_all(&sentinel->waiting, &sentinel->asked);
     if (reply == NULL)
         return;
     if (redis_reply_nil(reply))
         (void)snprintf(text, sizeof(text), "it knows no service of this name");
     (void)redis_reply_error_text(reply, text, sizeof(text));
-    give_up(sentinel, text);
+    redis_conn_drop(sentinel->ask, text);
 }
 
 /* Where there is somebody to ask for, and no question under way. */
@@ -159,11 +149,15 @@ static void on_ask_up(void *arg)
 static void on_ask_down(void *arg, const char *reason)
 {
     struct redis_sentinel *sentinel = arg;
+    const struct redis_place *who = &sentinel->url->places[sentinel->ask_turn.at];
+    char place[REDIS_PLACE_TEXT_MAX];
+    char text[REASON_MAX];
     redis_finder_turn_next(&sentinel->ask_turn);
     if (++sentinel->failures < sentinel->url->count)
         return;
     sentinel->failures = 0;
-    fail_all(sentinel, &sentinel->waiting, reason);
+    (void)snprintf(text, sizeof(text), "sentinel %s: %s", redis_place_format(who, place), reason);
+    fail_all(sentinel, &sentinel->waiting, text);
 }
 
 /* --- the finder ----------------------------------------------------------------------------- */
@@ -190,7 +184,7 @@ static void no_master(struct redis_finder *finder, const struct redis_place *pla
     struct redis_place copy = *place; /* it may be that of a find */
     leave(sentinel, &copy, false, "it is no master");
     if (redis_place_eq(&copy, &sentinel->master))
-        give_up(sentinel, "it named a Redis that is no master");
+        redis_conn_drop(sentinel->ask, "it named a Redis that is no master");
 }
 
 /* --- hints ---------------------------------------------------------------------------------- */

@@ -95,6 +95,12 @@ test("without Redis at first it says so, keeps its sockets, and works later", as
   await redis.stop();
 });
 
+test("it says which sentinel is not there", async () => {
+  const roomd = await startRoomd({ redis: "redis+sentinel://127.0.0.1:1/main", ready: "/healthz" });
+  await until("it is said", () => /sentinel 127\.0\.0\.1:1: Connection refused/.test(roomd.logs()));
+  assert.deepEqual(await roomd.stop(), CLEAN, roomd.logs());
+});
+
 test("a start is no outage, and replicas that are missing are said once", async () => {
   const redis = await startRedis({ dir: tmpDir() });
   const args = ["--publish-ack", "replica", "--publish-ack-timeout", "50ms"];
