@@ -54,6 +54,8 @@ struct redis_feed_lane *redis_feed_lane_open(struct redis_feed *feed,
 /* No room may be in it any more: asserted. As redis_bell_close. */
 void redis_feed_lane_close(struct redis_feed_lane *lane);
 
+/* Is no room read through it, nor has one gone ahead to it? */
+bool redis_feed_lane_idle(const struct redis_feed_lane *lane);
 /* As redis_bell_readable. */
 bool redis_feed_lane_readable(const struct redis_feed_lane *lane);
 /* As redis_bell_probe. */

@@ -80,6 +80,7 @@ struct redis_feed_lane {
 
     struct list rooms; /* the longest ago audited first */
     size_t count;      /* of these */
+    size_t ahead;      /* rooms of other lanes that have gone ahead to this one */
     size_t due;        /* for the next part of an audit, in parts of a room */
     struct list dirty; /* to be read, in this order */
     struct redis_feed_later later;

@@ -45,8 +45,10 @@ void redis_feed_enter(struct redis_feed_room *room, struct redis_feed_lane *lane
 
 void redis_feed_stay_behind(struct redis_feed_room *room)
 {
-    if (room->ahead != NULL)
-        redis_bell_disarm(room->ahead->bell, room->key);
+    if (room->ahead == NULL)
+        return;
+    room->ahead->ahead--;
+    redis_bell_disarm(room->ahead->bell, room->key);
     room->ahead = NULL;
 }
 
@@ -76,6 +78,7 @@ static void read_ahead(struct redis_feed_room *room, struct redis_feed_lane *lan
     if (room->ahead != lane) {
         redis_feed_stay_behind(room);
         room->ahead = lane;
+        lane->ahead++;
         redis_bell_arm(lane->bell, room->key);
     }
     if (!redis_feed_ask(room, lane, true))
@@ -175,7 +178,8 @@ static void on_open(void *arg)
     list_for_each_safe (it, after, &lane->rooms)
         redis_bell_arm(lane->bell, LIST_ITEM(it, struct redis_feed_room, link)->key);
     soil_all(lane);
-    open_ahead(lane);
+    if (lane->ahead != 0)
+        open_ahead(lane);
 }
 
 static void on_rung(void *arg, struct str key)
@@ -273,6 +277,11 @@ void redis_feed_lane_close(struct redis_feed_lane *lane)
     loop_timer_stop(lane->feed->loop, &lane->tick);
     loop_timer_stop(lane->feed->loop, &lane->later.timer);
     redis_bell_close(lane->bell);
+}
+
+bool redis_feed_lane_idle(const struct redis_feed_lane *lane)
+{
+    return lane->count == 0 && lane->ahead == 0;
 }
 
 bool redis_feed_lane_readable(const struct redis_feed_lane *lane)

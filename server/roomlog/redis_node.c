@@ -237,5 +237,6 @@ bool redis_node_ready(const struct redis_node *node)
 
 bool redis_node_idle(const struct redis_node *node)
 {
-    return redis_appends_idle(node->appends) && redis_reads_idle(node->reads);
+    return redis_appends_idle(node->appends) && redis_reads_idle(node->reads) &&
+           redis_feed_lane_idle(node->lane);
 }

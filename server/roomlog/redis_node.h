@@ -55,7 +55,7 @@ struct redis_appends *redis_node_appends(const struct redis_node *node);
 struct redis_reads *redis_node_reads(const struct redis_node *node);
 
 bool redis_node_ready(const struct redis_node *node);
-/* Is nothing under way that wasn't cancelled? */
+/* Is nothing under way that wasn't cancelled, and no room in its lane or gone ahead to it? */
 bool redis_node_idle(const struct redis_node *node);
 
 #endif

@@ -202,6 +202,34 @@ START_TEST(a_room_that_went_ahead_is_heard_over_a_new_connection)
 }
 END_TEST
 
+/* A slot with many keys takes its time, and until it has moved the node serves nothing. */
+START_TEST(a_new_node_that_a_room_went_ahead_to_is_kept)
+{
+    char key[48];
+    open_log(false);
+    unsigned slot = slot_of_room(0);
+    size_t to = cluster_servers_add(&cluster);
+    struct witness_follower *w = &traffic.room[0].follower;
+    (void)snprintf(key, sizeof(key), "room:%s", traffic.room[0].name);
+    redis_server_do(server_of(key), "XADD %s * type n data 0", key);
+    poll_loop_pass(&loop, 50);
+    cluster_servers_move_begin(&cluster, slot, to);
+    cluster_servers_move_keys(&cluster, slot, to);
+    poll_loop_pass(&loop, 5500); /* longer than it would be kept for nothing */
+    for (size_t i = 0; i < 3; i++)
+        (void)redis_server_kill(&cluster.node[i], "roomd-map"); /* another map, now */
+    poll_loop_pass(&loop, 500);
+    redis_server_do(&cluster.node[to], "ASKING");
+    redis_server_do(&cluster.node[to], "XADD %s * type n data 1", key);
+    poll_loop_pass(&loop, 500);
+    ck_assert_uint_eq(w->count, 2);
+    ck_assert_uint_eq(metrics.v[M_LOG_NODES], 4);
+    cluster_servers_move_end(&cluster, slot, to);
+    traffic.room[0].next = 2;
+    check_all();
+}
+END_TEST
+
 static bool heard_something(void *arg)
 {
     const struct witness_follower *w = arg;
@@ -546,6 +574,7 @@ static Suite *suite_make(void)
     tcase_add_test(tc, a_room_whose_slot_moves_misses_nothing);
     tcase_add_test(tc, a_room_that_went_ahead_is_heard_from_other_programs_too);
     tcase_add_test(tc, a_room_that_went_ahead_is_heard_over_a_new_connection);
+    tcase_add_test(tc, a_new_node_that_a_room_went_ahead_to_is_kept);
     tcase_add_test(tc, the_first_entry_of_a_room_on_its_way_is_heard);
     tcase_add_test(tc, the_first_entry_of_a_room_that_moved_unnoticed_is_heard);
     tcase_add_test(tc, an_append_with_a_ref_is_made_once_whatever_moves);
