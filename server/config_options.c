@@ -58,8 +58,8 @@ const struct config_option config_options[] = {
     A_TEXT("redis", redis, NULL, "URL",
            "keep the rooms in this Redis: redis://[user:password@]host[:port][/db], "
            "unix:///path[?db=N], redis+sentinel://[user:password@]host[:port],.../service[/db] "
-           "(the sentinels' hosts) or redis+cluster://[user:password@]host[:port],...; without it "
-           "they live in the process, and end with it"),
+           "(the sentinels' hosts) or redis+cluster://[user:password@]host[:port],...; rediss in place "
+           "of redis: through TLS; without it they live in the process, and end with it"),
     A_TEXT("redis-tls-ca", redis_tls_ca, NULL, "FILE",
            "with rediss://: whom to trust (PEM), instead of the system's certificates"),
     A_TEXT("redis-tls-cert", redis_tls_cert, NULL, "FILE",
