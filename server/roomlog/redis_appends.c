@@ -379,8 +379,8 @@ static void refuse(struct redis_appends_request *request, const struct redis_rep
     (void)redis_reply_error_text(reply, text, sizeof(text));
     logger_warn("redis refused an append", KV_TEXT("reason", text));
     struct redis_appends *appends = request->appends;
-    bool all = err == RD_EFULL || err == RD_EREADONLY || err == RD_EUNAVAIL || err == RD_EDENIED;
-    if (all && appends->ops->refused != NULL)
+    bool of_this_room = err == RD_EWRONGTYPE || err == RD_ENOIDS || err == RD_ESTATEFULL;
+    if (!of_this_room && appends->ops->refused != NULL)
         appends->ops->refused(appends->arg);
     request_finish(request, err);
 }
