@@ -213,7 +213,7 @@ static void on_joined_frame(struct seat *seat, const char *frame)
 static void fold(struct state *state, const char *entry)
 {
     char key[8];
-    struct stream_id id;
+    struct stream_id id = STREAM_ID_ZERO;
     if (!member(entry, "key", key, sizeof(key)))
         return;
     size_t which = (size_t)(key[1] - '0');
