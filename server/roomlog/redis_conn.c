@@ -104,7 +104,10 @@ static void lose(struct redis_conn *conn, const char *reason)
     if (conn->state == UP && loop_now_ms(conn->loop) - conn->up_since_ms >= HELD_MS)
         conn->failures = 0;
     (void)snprintf(conn->reason, sizeof(conn->reason), "%s", reason);
+    bool answered = conn->state == UP || (conn->state == GREETING && conn->answered != 0);
     move(conn, LOST);
+    if (!answered)
+        redis_dial_no_answer(conn->dial);
     let_go(conn);
 }
 

@@ -35,6 +35,7 @@ struct redis_dial {
     enum state state;
     struct redis_find find;
     struct redis_place place;
+    bool found;                               /* place is this attempt's */
     struct redis_resolve *resolve;            /* may outlive the attempt that began it */
     char resolving[REDIS_PLACE_HOST_MAX + 1]; /* whose name it looks up */
     struct redis_resolve_result addresses;
@@ -173,6 +174,7 @@ static void found(struct redis_dial *dial, const struct redis_place *place)
 {
     struct redis_resolve_result numeric = {.count = 1};
     dial->place = *place;
+    dial->found = true;
     move(dial, RESOLVING);
     if (place->port == 0 || redis_resolve_numeric(place->host, &numeric))
         connect_to(dial, &numeric);
@@ -192,6 +194,7 @@ static void on_found(struct redis_find *find, const struct redis_place *place, c
 void redis_dial_start(struct redis_dial *dial)
 {
     move(dial, FINDING);
+    dial->found = false;
     const struct redis_place *place = dial->finder->find(dial->finder, &dial->find);
     if (place != NULL)
         found(dial, place);
@@ -221,6 +224,12 @@ void redis_dial_no_master(struct redis_dial *dial)
 {
     if (redis_dial_wants_master(dial))
         dial->finder->no_master(dial->finder, &dial->place);
+}
+
+void redis_dial_no_answer(struct redis_dial *dial)
+{
+    if (dial->found && dial->finder->no_answer != NULL)
+        dial->finder->no_answer(dial->finder, &dial->place);
 }
 
 static void on_leave(struct redis_find *find, const char *reason)

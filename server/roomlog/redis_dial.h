@@ -46,4 +46,8 @@ const struct redis_place *redis_dial_place(const struct redis_dial *dial);
 void redis_dial_no_master(struct redis_dial *dial);
 bool redis_dial_wants_master(const struct redis_dial *dial);
 
+/* Nobody has answered where this attempt went, if it went anywhere: says so to the finder, where it
+ * wants to know. */
+void redis_dial_no_answer(struct redis_dial *dial);
+
 #endif

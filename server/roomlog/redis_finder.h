@@ -36,6 +36,8 @@ struct redis_finder {
     /* Only a master will do: whoever connects must ask for its ROLE, and say so where that is
      * another, then or later. NULL: it needn't be asked. */
     void (*no_master)(struct redis_finder *finder, const struct redis_place *place);
+    /* Nobody answered there. NULL: it needn't know. */
+    void (*no_answer)(struct redis_finder *finder, const struct redis_place *place);
 };
 
 /* Knows one place for ever. */

@@ -187,6 +187,13 @@ static void no_master(struct redis_finder *finder, const struct redis_place *pla
         redis_conn_drop(sentinel->ask, "it named a Redis that is no master");
 }
 
+static void no_answer(struct redis_finder *finder, const struct redis_place *place)
+{
+    struct redis_sentinel *sentinel = RD_CONTAINER(finder, struct redis_sentinel, finder);
+    if (redis_place_eq(place, &sentinel->master))
+        redis_conn_drop(sentinel->ask, "it named a Redis that does not answer");
+}
+
 /* --- hints ---------------------------------------------------------------------------------- */
 
 /* The n-th word of text, counted from 0; empty: there are fewer. */
@@ -286,8 +293,8 @@ struct redis_sentinel *redis_sentinel_open(struct loop *loop, struct metrics *me
                                          .trust = url->trust,
                                          .user = url->sentinel_user,
                                          .password = url->sentinel_password};
-    sentinel->finder =
-        (struct redis_finder){.find = find, .cancel = cancel, .no_master = no_master};
+    sentinel->finder = (struct redis_finder){
+        .find = find, .cancel = cancel, .no_master = no_master, .no_answer = no_answer};
     list_init(&sentinel->asked);
     list_init(&sentinel->waiting);
     list_init(&sentinel->found);

@@ -2,7 +2,8 @@
  *
  * Each attempt to connect asks a sentinel anew (SENTINEL get-master-addr-by-name). One connection
  * does that, to one sentinel after the other: one that fails, doesn't know the service or named a
- * Redis that isn't its master goes to the back.
+ * Redis that isn't its master, or doesn't answer, goes to the back. (It may be cut off from the
+ * others, and not know who took over.)
  *
  * What sentinels say may be out of date, so whoever connects verifies it (ROLE). A second
  * connection hears +switch-master. That is a hint only: connections to elsewhere are ended at once,

@@ -244,6 +244,30 @@ START_TEST(a_sentinel_that_names_a_replica_is_passed_over)
 }
 END_TEST
 
+/* It is cut off from the others, and does not know who took over. */
+START_TEST(a_sentinel_that_names_a_dead_server_is_passed_over)
+{
+    redis_server_do(&servers.watch[0], "SENTINEL REMOVE main");
+    redis_server_do(&servers.watch[0], "SENTINEL MONITOR main 127.0.0.1 %u 3",
+                    redis_server_free_port());
+    open_log();
+    traffic_stop(&traffic, LIMIT_MS);
+    check_all();
+}
+END_TEST
+
+START_TEST(a_sentinel_that_names_a_server_that_stalls_is_passed_over)
+{
+    redis_server_do(&servers.watch[0], "SENTINEL REMOVE main");
+    redis_server_do(&servers.watch[0], "SENTINEL MONITOR main 127.0.0.1 %u 3", servers.port[1]);
+    (void)kill(servers.data[1].pid, SIGSTOP);
+    open_log();
+    traffic_stop(&traffic, LIMIT_MS);
+    check_all();
+    (void)kill(servers.data[1].pid, SIGCONT);
+}
+END_TEST
+
 START_TEST(a_sentinel_that_does_not_know_the_service_is_passed_over)
 {
     redis_server_do(&servers.watch[0], "SENTINEL REMOVE main");
@@ -309,6 +333,8 @@ static Suite *suite_make(void)
     tcase_set_timeout(tc, TIMEOUT_S);
     tcase_add_test(tc, one_sentinel_is_enough);
     tcase_add_test(tc, a_sentinel_that_names_a_replica_is_passed_over);
+    tcase_add_test(tc, a_sentinel_that_names_a_dead_server_is_passed_over);
+    tcase_add_test(tc, a_sentinel_that_names_a_server_that_stalls_is_passed_over);
     tcase_add_test(tc, a_sentinel_that_does_not_know_the_service_is_passed_over);
     tcase_add_test(tc, without_sentinels_what_is_connected_goes_on);
     tcase_add_test(tc, a_sentinel_that_stalls_is_passed_over);
