@@ -72,12 +72,7 @@ enum { BEFORE_XADD = 8 /* of ARGV */ };
 
 struct str redis_script_text(void)
 {
-    size_t first = strlen(redis_state_gone);
-    size_t len = first + sizeof(script) - 1;
-    char *text = xalloc(len);
-    memcpy(text, redis_state_gone, first);
-    memcpy(text + first, script, sizeof(script) - 1);
-    return (struct str){text, len};
+    return redis_state_script(script);
 }
 
 /* --- what is asked for ---------------------------------------------------------------------- */

@@ -8,7 +8,7 @@
 /* Ids are compared as the texts that they are: Lua's numbers can't hold them. pcall of XINFO: the
  * stream may be missing. Before Redis 7.0 there is no `entries-added`, and only the first two can
  * be told. */
-const char redis_state_gone[] =
+static const char gone[] =
     "local function more(a, b) return #a > #b or (#a == #b and a > b) end\n"
     "local function above(a, b)\n"
     "  local ams, aseq = a:match('(%d+)-(%d+)')\n"
@@ -32,6 +32,16 @@ static const char guard[] =
     "if gone(KEYS[1], KEYS[2]) then return {0, '0'} end\n"
     "return {redis.call('HLEN', KEYS[2]), redis.call('HGET', KEYS[2], '\\0bytes') or '0'}\n";
 
+struct str redis_state_script(const char *what_it_does)
+{
+    size_t first = sizeof(gone) - 1;
+    size_t rest = strlen(what_it_does);
+    char *text = xalloc(first + rest);
+    memcpy(text, gone, first);
+    memcpy(text + first, what_it_does, rest);
+    return (struct str){text, first + rest};
+}
+
 struct str redis_state_key(struct str key)
 {
     static const char tail[] = "}:state";
@@ -45,16 +55,6 @@ struct str redis_state_key(struct str key)
 
 /* --- asking --------------------------------------------------------------------------------- */
 
-static struct str guard_script(void)
-{
-    size_t first = strlen(redis_state_gone);
-    size_t len = first + sizeof(guard) - 1;
-    char *text = xalloc(len);
-    memcpy(text, redis_state_gone, first);
-    memcpy(text + first, guard, sizeof(guard) - 1);
-    return (struct str){text, len};
-}
-
 void redis_state_ask(struct redis_state_ask *ask, enum redis_state_step step, struct str room)
 {
     *ask = (struct redis_state_ask){.key = redis_state_key(room)};
@@ -65,7 +65,7 @@ void redis_state_ask(struct redis_state_ask *ask, enum redis_state_step step, st
         words[1] = ask->key;
         return;
     }
-    ask->script = guard_script();
+    ask->script = redis_state_script(guard);
     words[0] = STR("EVAL");
     words[1] = ask->script;
     words[2] = STR("2");

@@ -26,11 +26,11 @@ struct redis_state_limits {
 #define REDIS_STATE_ID "\0id"
 #define REDIS_STATE_BYTES "\0bytes"
 
-/* Part of a script: function gone(room, state), given the keys of a room that has a state. Does the
- * state belong to a log that is no more? It does where the stream is missing, ends below the
- * position, or never lost an entry and yet doesn't hold the position's. Where entries were removed
- * the position's may be one of them, and the state counts. */
-extern const char redis_state_gone[];
+/* A script: what it does, behind function gone(room, state), given the keys of a room that has a
+ * state. Does the state belong to a log that is no more? It does where the stream is missing, ends
+ * below the position, or never lost an entry and yet doesn't hold the position's. Where entries
+ * were removed the position's may be one of them, and the state counts. Returns owned. */
+struct str redis_state_script(const char *what_it_does);
 
 /* {<key>}:state. Returns owned. */
 struct str redis_state_key(struct str key);
