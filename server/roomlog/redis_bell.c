@@ -205,6 +205,23 @@ void redis_bell_errand(struct redis_bell *bell, struct redis_conn *conn,
         free(errand); /* it is lost, and will say so */
 }
 
+void redis_bell_ask_id(struct redis_bell *bell, redis_bell_fn done)
+{
+    const struct str words[] = {STR("CLIENT"), STR("ID")};
+    redis_bell_errand(bell, bell->bell, &(struct redis_words){words, 2}, done);
+}
+
+bool redis_bell_take_id(struct redis_bell *bell, const struct redis_reply *reply)
+{
+    long long id = 0;
+    if (!redis_reply_integer(reply, &id)) {
+        redis_bell_refused(bell, reply);
+        return false;
+    }
+    bell->bell_id = (uint64_t)id;
+    return true;
+}
+
 /* --- probes that ended ---------------------------------------------------------------------- */
 
 void redis_bell_was_heard(struct redis_bell *bell)

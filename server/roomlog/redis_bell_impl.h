@@ -144,6 +144,10 @@ void redis_bell_hear(struct redis_bell *bell);
  * now, or under way, has ended before. */
 void redis_bell_errand(struct redis_bell *bell, struct redis_conn *conn,
                        const struct redis_words *words, redis_bell_fn done);
+/* An errand: asks what Redis calls BELL. done begins with redis_bell_take_id. */
+void redis_bell_ask_id(struct redis_bell *bell, redis_bell_fn done);
+/* Keeps it. False: it isn't told, and the link is refused. */
+bool redis_bell_take_id(struct redis_bell *bell, const struct redis_reply *reply);
 
 /* --- for those that subscribe: redis_bell_subscribe.c --------------------------------------- */
 

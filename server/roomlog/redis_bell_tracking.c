@@ -36,20 +36,15 @@ static void on_subscribed(struct redis_bell *bell, const struct redis_reply *rep
 
 static void on_id(struct redis_bell *bell, const struct redis_reply *reply)
 {
-    long long id = 0;
-    if (!redis_reply_integer(reply, &id)) {
-        redis_bell_refused(bell, reply);
+    if (!redis_bell_take_id(bell, reply))
         return;
-    }
-    bell->bell_id = (uint64_t)id;
     const struct str words[] = {STR("SUBSCRIBE"), CHANNEL};
     redis_bell_errand(bell, bell->bell, &(struct redis_words){words, 2}, on_subscribed);
 }
 
 static void link_tracking(struct redis_bell *bell)
 {
-    const struct str words[] = {STR("CLIENT"), STR("ID")};
-    redis_bell_errand(bell, bell->bell, &(struct redis_words){words, 2}, on_id);
+    redis_bell_ask_id(bell, on_id);
 }
 
 static void push(struct redis_bell *bell, const struct redis_reply *reply)

@@ -321,12 +321,8 @@ static void idle(struct redis_bell *bell)
 
 static void on_id(struct redis_bell *bell, const struct redis_reply *reply)
 {
-    long long id = 0;
-    if (!redis_reply_integer(reply, &id)) {
-        redis_bell_refused(bell, reply);
+    if (!redis_bell_take_id(bell, reply))
         return;
-    }
-    bell->bell_id = (uint64_t)id;
     bell->xread->resting = true;
     wait(bell->xread, LONGEST_REST_MS);
     redis_bell_linked(bell);
@@ -341,8 +337,7 @@ static void link_xread(struct redis_bell *bell)
     x->words = xalloc_array(NULL, 8 + 2 * (KEYS_MAX + 1), sizeof(*x->words));
     x->ids = xalloc_array(NULL, KEYS_MAX + 1, sizeof(*x->ids));
     bell->xread = x;
-    const struct str words[] = {STR("CLIENT"), STR("ID")};
-    redis_bell_errand(bell, bell->bell, &(struct redis_words){words, 2}, on_id);
+    redis_bell_ask_id(bell, on_id);
 }
 
 static void unlink_xread(struct redis_bell *bell)
