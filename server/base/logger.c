@@ -170,10 +170,9 @@ static bool admit(struct logger_site *site)
 {
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC_COARSE, &now);
-    if (site->second != (uint64_t)now.tv_sec) {
-        site->second = (uint64_t)now.tv_sec;
-        site->printed = 0;
-    }
+    uint64_t passed = (uint64_t)now.tv_sec - site->second;
+    site->printed -= passed < site->printed ? (unsigned)passed : site->printed;
+    site->second = (uint64_t)now.tv_sec;
     if (site->printed == LOGGER_BURST) {
         site->dropped++;
         return false;

@@ -4,8 +4,8 @@
  * a constant that can be searched for; what varies is in fields. A peer's text goes through KV_STR,
  * which escapes it. Tokens, keys and message bodies are never logged.
  *
- * Lines that a peer can repeat are limited: of one call site, at most LOGGER_BURST lines a second
- * are printed, and the next line that is says how many were left out.
+ * Lines that a peer can repeat are limited: one call site prints LOGGER_BURST lines at once, and
+ * one a second from then on; the next line that it prints says how many were left out.
  */
 #ifndef BASE_LOGGER_H
 #define BASE_LOGGER_H
@@ -32,8 +32,8 @@ struct logger_kv {
 
 /* The limiter of one call site. */
 struct logger_site {
-    uint64_t second;
-    unsigned printed;
+    uint64_t second;  /* of its last event */
+    unsigned printed; /* less one for each second since */
     uint64_t dropped;
 };
 
