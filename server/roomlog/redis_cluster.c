@@ -100,7 +100,7 @@ static void look(struct redis_cluster *cluster)
     enum health health = health_of(cluster, reason);
     if (health != WELL)
         ask_within(cluster, ASK_TROUBLED_MS);
-    if (health == PENDING || (cluster->told && cluster->ready == (health == WELL)))
+    if (health == PENDING || (cluster->told && cluster->ready && health == WELL))
         return;
     cluster->ready = health == WELL;
     cluster->told = true;

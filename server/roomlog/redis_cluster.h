@@ -22,7 +22,8 @@ struct redis_cluster;
 
 /* Each runs from the loop. */
 struct redis_cluster_ops {
-    /* Every slot is served by a node that is ready, or not any more; reason is borrowed. */
+    /* Every slot is served by a node that is ready; or it isn't, told as often as a node is looked
+     * at; reason is borrowed. */
     void (*told)(void *arg, bool ready, const char *reason);
     /* After redis_cluster_close, once: nothing is left. */
     void (*closed)(void *arg);

@@ -53,9 +53,10 @@ static void came(struct redis_node *node)
 
 static void went(struct redis_node *node, const char *reason)
 {
-    if (node->closing || node->state == AWAY)
+    if (node->closing)
         return;
-    move(node, AWAY);
+    if (node->state != AWAY)
+        move(node, AWAY);
     node->ops->told(node->arg, false, reason);
 }
 
@@ -101,7 +102,7 @@ static void on_health(void *arg, bool ok, const char *reason)
     node->healthy = ok;
     if (ok)
         came(node);
-    else if (node->state != UNTOLD || redis_appends_up(node->appends)) /* else: still connecting */
+    else if (redis_appends_up(node->appends)) /* or it says by itself why it isn't */
         went(node, reason);
 }
 

@@ -18,7 +18,8 @@ struct redis_node;
 
 /* Each runs from the loop. */
 struct redis_node_ops {
-    /* It became ready, or not; reason is for people and borrowed. */
+    /* It became ready; or it isn't, told with each attempt in vain, for its reason (for people,
+     * borrowed) may be another. */
     void (*told)(void *arg, bool ready, const char *reason);
     /* This node says that another is to be asked for a slot. Returns that one, borrowed, or NULL:
      * there is none. The op may be NULL, and is called while requests are being answered: rooms may

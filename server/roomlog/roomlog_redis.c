@@ -9,14 +9,25 @@
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { PREFIX_MAX = 128, KEY_MAX = 512, ADDRESS_MAX = 300, REASON_MAX = 192, PROBE_MS = 5000 };
+enum {
+    PREFIX_MAX = 128,
+    KEY_MAX = 512,
+    ADDRESS_MAX = 300,
+    REASON_MAX = 192,
+    WHY_MAX = 256,
+    PROBE_MS = 5000,
+    AGAIN_MS = 10000 /* between two lines about what keeps Redis away */
+};
 
-/* UNTOLD until something is known; the other two alternate, each with one line in the logger. */
+/* UNTOLD until something is known; the other two alternate, each with one line in the logger, and
+ * more where it stays away for another reason. */
 enum state { UNTOLD, READY, AWAY };
 
 struct redis_log {
     struct roomlog log;
+    struct loop *loop;
     struct metrics *metrics;
     struct redis_url url;
     char address[ADDRESS_MAX]; /* for people */
@@ -29,6 +40,8 @@ struct redis_log {
     struct redis_sentinel *sentinel; /* who knows that */
     bool closing;
     enum state state;
+    char why[WHY_MAX]; /* AWAY: the reason that the logger was told last, */
+    uint64_t why_ms;   /* and when */
 };
 
 static struct redis_log *redis_of(struct roomlog *log)
@@ -64,10 +77,28 @@ static void came(struct redis_log *log)
     metrics_set(log->metrics, M_LOG_READY, 1);
 }
 
+/* Is it worth another line? Each attempt in vain has a reason, and the first is often the least:
+ * that the connection was closed. */
+static bool worth_saying(const struct redis_log *log, const char *why)
+{
+    return log->state != AWAY ||
+           (strcmp(log->why, why) != 0 && loop_now_ms(log->loop) - log->why_ms >= AGAIN_MS);
+}
+
 static void went(struct redis_log *log, const char *reason)
 {
-    logger_warn("redis is not reachable", KV_TEXT("address", log->address),
-                KV_TEXT("reason", reason));
+    char why[WHY_MAX];
+    (void)snprintf(why, sizeof(why), "%s", reason);
+    if (!worth_saying(log, why))
+        return;
+    if (log->state == AWAY)
+        logger_warn("redis is still not reachable", KV_TEXT("address", log->address),
+                    KV_TEXT("reason", why));
+    else
+        logger_warn("redis is not reachable", KV_TEXT("address", log->address),
+                    KV_TEXT("reason", why));
+    memcpy(log->why, why, sizeof(why));
+    log->why_ms = loop_now_ms(log->loop);
     log->state = AWAY;
     metrics_set(log->metrics, M_LOG_READY, 0);
 }
@@ -343,6 +374,7 @@ struct roomlog *roomlog_redis_create(struct loop *loop, struct metrics *metrics,
     log->log.ops = &log_ops;
     log->log.max_entries = config->max_entries;
     log->log.state_keys = config->state_keys;
+    log->loop = loop;
     log->metrics = metrics;
     log->url = url;
     redis_url_address(&url, log->address, sizeof(log->address));

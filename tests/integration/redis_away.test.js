@@ -119,6 +119,20 @@ test("a start is no outage, and replicas that are missing are said once", async 
   await redis.stop();
 });
 
+test("what keeps Redis away is said, not only how it went", async () => {
+  const redis = await startRedis({ dir: tmpDir() });
+  const roomd = await startRoomd({ redis });
+  await redis.cli("CONFIG", "SET", "requirepass", "secret");
+  const now = ["--no-auth-warning", "-a", "secret"];
+  await redis.cli(...now, "CLIENT", "KILL", "TYPE", "pubsub");
+  await redis.cli(...now, "CLIENT", "KILL", "TYPE", "normal");
+  const said = () => roomd.logs().match(/not reachable.*/g) ?? [];
+  await until("the reason", () => said().some((line) => line.includes("NOAUTH")), 30_000);
+  assert.ok(said().length <= 3, roomd.logs());
+  assert.deepEqual(await roomd.stop(), CLEAN, roomd.logs());
+  await redis.stop();
+});
+
 test("while Redis stalls for less than roomd waits nobody notices more than a delay", async () => {
   const { acks } = await nothingIsLost({
     count: 400,
