@@ -67,9 +67,10 @@ static bool choosing(const struct redis_bell *bell)
     return bell->config.live == ROOMLOG_REDIS_AUTO;
 }
 
+/* Not while it closes: reads that are still answered mustn't find a source. */
 static bool linked(const struct redis_bell *bell)
 {
-    return bell->state == REDIS_BELL_LINKED || bell->state == REDIS_BELL_PROVEN;
+    return !bell->closing && (bell->state == REDIS_BELL_LINKED || bell->state == REDIS_BELL_PROVEN);
 }
 
 /* --- links ---------------------------------------------------------------------------------- */
@@ -360,9 +361,6 @@ struct redis_bell *redis_bell_open(struct loop *loop, struct metrics *metrics,
 void redis_bell_close(struct redis_bell *bell)
 {
     end_link(bell);
-    /* Reads that are still answered mustn't find a source. */
-    if (bell->state != REDIS_BELL_DOWN)
-        move(bell, REDIS_BELL_DOWN);
     bell->closing = true;
     redis_bell_probe_stop(bell);
     loop_timer_stop(bell->loop, &bell->patience);

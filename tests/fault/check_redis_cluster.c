@@ -448,6 +448,7 @@ START_TEST(a_node_that_serves_nothing_any_more_is_left)
     traffic_more(&traffic, 5, LIMIT_MS);
     ck_assert_uint_eq(metrics.v[M_LOG_NODES], 4);
     ck_assert(poll_loop_run(&loop, LIMIT_MS, has_nodes, &nodes));
+    ck_assert_uint_eq(metrics.v[M_FEED_SOURCE], 2); /* tracking: that of the others */
     poll_loop_pass(&loop, 200);
     ck_assert_uint_eq(redis_server_kill(&cluster.node[0], "roomd-append"), 0);
     ck_assert_uint_eq(redis_server_kill(&cluster.node[0], "roomd-live"), 0);
