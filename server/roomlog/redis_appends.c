@@ -1,9 +1,7 @@
-#include "roomlog/redis_appends.h"
+#include "roomlog/redis_appends_impl.h"
 
 #include "base/logger.h"
-#include "base/strmap.h"
 #include "base/xalloc.h"
-#include "roomlog/redis_ready.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -11,227 +9,23 @@
 
 enum {
     REASON_MAX = 192,
-    BUCKETS = 1024, /* of rooms */
-    TRIES_MAX = 3   /* of one request, where Redis has not done it */
+    TRIES_MAX = 3 /* of one request, where Redis has not done it */
 };
-
-/*      DOWN --> GETTING_READY --> OPEN <--> HALTED
- *       ^             |            |           |
- *       +-------------+------------+-----------+
- *
- * HALTED: Redis has not done some of what it was sent. Nothing is sent until all of that is
- * answered; then what isn't so is put right. */
-enum phase { DOWN, GETTING_READY, OPEN, HALTED, PHASES };
 
 #define TO(phase) (1u << (phase))
-static const unsigned phase_moves[PHASES] = {
-    [DOWN] = TO(GETTING_READY),
-    [GETTING_READY] = TO(OPEN) | TO(DOWN),
-    [OPEN] = TO(HALTED) | TO(DOWN),
-    [HALTED] = TO(OPEN) | TO(DOWN),
-};
-
-/*   WAITING --> SENT --> (answered)
- *     ^  ^       |  \--> HELD, until WAIT is answered --> (answered)
- *     |  +-------+ another Redis is to be asked
- *     +-- AGAIN, until all that was sent is answered
- */
-enum stage { WAITING, SENT, HELD, AGAIN, STAGES };
-
-static const unsigned stage_moves[STAGES] = {
-    [WAITING] = TO(SENT),
-    [SENT] = TO(WAITING) | TO(HELD) | TO(AGAIN),
-    [HELD] = 0,
-    [AGAIN] = TO(WAITING),
+static const unsigned phase_moves[REDIS_APPENDS_PHASES] = {
+    [REDIS_APPENDS_DOWN] = TO(REDIS_APPENDS_GETTING_READY),
+    [REDIS_APPENDS_GETTING_READY] = TO(REDIS_APPENDS_OPEN) | TO(REDIS_APPENDS_DOWN),
+    [REDIS_APPENDS_OPEN] = TO(REDIS_APPENDS_HALTED) | TO(REDIS_APPENDS_DOWN),
+    [REDIS_APPENDS_HALTED] = TO(REDIS_APPENDS_OPEN) | TO(REDIS_APPENDS_DOWN),
 };
 #undef TO
 
-struct redis_appends {
-    struct loop *loop;
-    struct metrics *metrics;
-    struct redis_appends_config config;
-    const struct redis_appends_ops *ops;
-    void *arg;
-    struct redis_conn *conn;
-    struct redis_ready ready;
-
-    enum phase phase;
-    bool leave; /* HALTED: for another connection; else for the script */
-    bool closing;
-    struct list waiting, held, again; /* each in order */
-    size_t sent;
-    size_t in_flight; /* all of them */
-    size_t bytes;     /* of their texts */
-    size_t asked_for; /* of these, not cancelled */
-    uint64_t seed[2];
-    uint32_t scripted[BUCKETS]; /* of each bucket of rooms: sent as scripts */
-
-    struct loop_timer expiry;
-    struct loop_task commit;
-    struct redis_command wait;
-    bool committing; /* WAIT is not answered yet */
-    bool undurable;  /* the last answer to it was too few */
-};
-
-/* The texts are copies: it may have to be sent twice. */
-struct redis_appends_request {
-    struct redis_command command;
-    struct list link;
-    struct redis_appends *appends;
-    struct roomlog_append *append; /* NULL: cancelled */
-    struct roomlog_publish what;
-    struct str key;
-    enum stage stage;
-    unsigned bucket;
-    unsigned tries, redirects;
-    bool scripted, asking;
-    uint64_t due_ms;                   /* of waiting without a connection; 0: there has been one */
-    struct redis_script_answer answer; /* HELD */
-    char bytes[];
-};
-
 static void pump(struct redis_appends *appends);
-
-/* --- requests ------------------------------------------------------------------------------- */
-
-static struct str copy(char **at, struct str text)
-{
-    if (!str_present(text))
-        return text;
-    if (text.len != 0)
-        memcpy(*at, text.p, text.len);
-    struct str copied = {*at, text.len};
-    *at += text.len;
-    return copied;
-}
-
-static size_t text_bytes(const struct roomlog_publish *what)
-{
-    return what->type.len + what->data.len + what->from.len + what->ref.len + what->key.len;
-}
-
-/* Counts it where it is from now on. */
-static void enter(struct redis_appends *appends, struct redis_appends_request *request)
-{
-    request->appends = appends;
-    request->bucket = (unsigned)(strmap_hash(request->key, appends->seed) % BUCKETS);
-    appends->in_flight++;
-    appends->bytes += text_bytes(&request->what);
-    appends->asked_for += request->append != NULL;
-}
-
-static void leave(struct redis_appends_request *request)
-{
-    struct redis_appends *appends = request->appends;
-    appends->in_flight--;
-    appends->bytes -= text_bytes(&request->what);
-    appends->asked_for -= request->append != NULL;
-}
-
-static struct redis_appends_request *request_create(struct redis_appends *appends, struct str key,
-                                                    const struct roomlog_publish *what,
-                                                    struct roomlog_append *append)
-{
-    struct redis_appends_request *request = xalloc(sizeof(*request) + key.len + text_bytes(what));
-    *request = (struct redis_appends_request){.append = append, .stage = WAITING};
-    list_init(&request->link);
-    char *at = request->bytes;
-    request->key = copy(&at, key);
-    request->what.type = copy(&at, what->type);
-    request->what.data = copy(&at, what->data);
-    request->what.from = copy(&at, what->from);
-    request->what.ref = copy(&at, what->ref);
-    request->what.key = copy(&at, what->key);
-    enter(appends, request);
-    return request;
-}
-
-static void request_move(struct redis_appends_request *request, enum stage stage)
-{
-    struct redis_appends *appends = request->appends;
-    assert((stage_moves[request->stage] & (1u << stage)) != 0);
-    if (request->stage == WAITING)
-        metrics_dec(appends->metrics, M_PUBLISHES_WAITING);
-    request->stage = stage;
-    list_remove(&request->link);
-}
-
-static void wait_here(struct redis_appends_request *request)
-{
-    request->due_ms = 0;
-    metrics_inc(request->appends->metrics, M_PUBLISHES_WAITING);
-    list_push_back(&request->appends->waiting, &request->link);
-}
-
-static void request_finish(struct redis_appends_request *request, enum rd_err err)
-{
-    struct roomlog_append *append = request->append;
-    struct redis_script_answer answer = request->answer;
-    if (request->stage == WAITING)
-        metrics_dec(request->appends->metrics, M_PUBLISHES_WAITING);
-    list_remove(&request->link);
-    leave(request);
-    free(request);
-    if (append == NULL)
-        return;
-    append->impl = NULL;
-    append->done(append, err, err == RD_OK ? answer.id : STREAM_ID_ZERO,
-                 err == RD_OK && answer.duplicate);
-}
-
-/* --- waiting -------------------------------------------------------------------------------- */
-
-static bool connected(const struct redis_appends *appends)
-{
-    return appends->phase == OPEN || appends->phase == HALTED;
-}
-
-static void on_expiry(void *arg);
-
-static void arm_expiry(struct redis_appends *appends)
-{
-    if (connected(appends) || list_empty(&appends->waiting)) {
-        loop_timer_stop(appends->loop, &appends->expiry);
-        return;
-    }
-    const struct redis_appends_request *first =
-        LIST_ITEM(appends->waiting.next, struct redis_appends_request, link);
-    uint64_t now = loop_now_ms(appends->loop);
-    uint64_t wait = first->due_ms > now ? first->due_ms - now : 0;
-    loop_timer_start(appends->loop, &appends->expiry, wait, on_expiry, appends);
-}
-
-static void on_expiry(void *arg)
-{
-    struct redis_appends *appends = arg;
-    uint64_t now = loop_now_ms(appends->loop);
-    while (!list_empty(&appends->waiting)) {
-        struct redis_appends_request *first =
-            LIST_ITEM(appends->waiting.next, struct redis_appends_request, link);
-        if (first->due_ms > now)
-            break;
-        metrics_inc(appends->metrics, M_PUBLISHES_EXPIRED);
-        request_finish(first, RD_EUNAVAIL);
-    }
-    if (!appends->closing)
-        arm_expiry(appends);
-}
-
-/* From now on, for those that have not begun to be. */
-static void begin_expiry(struct redis_appends *appends)
-{
-    uint64_t due_ms = loop_now_ms(appends->loop) + appends->config.wait_ms;
-    for (struct list *at = appends->waiting.next; at != &appends->waiting; at = at->next) {
-        struct redis_appends_request *request = LIST_ITEM(at, struct redis_appends_request, link);
-        if (request->due_ms == 0)
-            request->due_ms = due_ms;
-    }
-    arm_expiry(appends);
-}
 
 /* --- halting -------------------------------------------------------------------------------- */
 
-static void phase_move(struct redis_appends *appends, enum phase phase)
+static void phase_move(struct redis_appends *appends, enum redis_appends_phase phase)
 {
     assert((phase_moves[appends->phase] & (1u << phase)) != 0);
     appends->phase = phase;
@@ -246,8 +40,8 @@ static void take_again(struct redis_appends *appends)
     while (!list_empty(&appends->again)) {
         struct redis_appends_request *request =
             LIST_ITEM(appends->again.next, struct redis_appends_request, link);
-        request_move(request, WAITING);
-        wait_here(request);
+        redis_appends_move(request, REDIS_APPENDS_WAITING);
+        redis_appends_wait(request);
     }
     list_move_all(&appends->waiting, &later);
 }
@@ -255,14 +49,15 @@ static void take_again(struct redis_appends *appends)
 /* Is all that was sent answered? Then what isn't so is put right. */
 static void go_on(struct redis_appends *appends)
 {
-    if (appends->phase != HALTED || appends->sent != 0 || appends->committing || appends->closing)
+    if (appends->phase != REDIS_APPENDS_HALTED || appends->sent != 0 || appends->committing ||
+        appends->closing)
         return;
     take_again(appends);
     if (appends->leave) {
         redis_conn_drop(appends->conn, "this is no master any more");
         return;
     }
-    phase_move(appends, OPEN);
+    phase_move(appends, REDIS_APPENDS_OPEN);
     redis_ready_reload(&appends->ready); /* its answer comes before those of what is sent now */
     pump(appends);
 }
@@ -271,10 +66,10 @@ static void go_on(struct redis_appends *appends)
 static void halt(struct redis_appends_request *request, bool for_another)
 {
     struct redis_appends *appends = request->appends;
-    request_move(request, AGAIN);
+    redis_appends_move(request, REDIS_APPENDS_AGAIN);
     list_push_back(&appends->again, &request->link);
-    if (appends->phase == OPEN) {
-        phase_move(appends, HALTED);
+    if (appends->phase == REDIS_APPENDS_OPEN) {
+        phase_move(appends, REDIS_APPENDS_HALTED);
         appends->leave = false;
     }
     appends->leave = appends->leave || for_another;
@@ -310,8 +105,8 @@ static void on_committed(struct redis_command *command, const struct redis_reply
     while (!list_empty(&held)) {
         if (!holds)
             metrics_inc(appends->metrics, M_PUBLISHES_NOT_DURABLE);
-        request_finish(LIST_ITEM(held.next, struct redis_appends_request, link),
-                       holds ? RD_OK : RD_EUNKNOWN);
+        redis_appends_finish(LIST_ITEM(held.next, struct redis_appends_request, link),
+                             holds ? RD_OK : RD_EUNKNOWN);
     }
 }
 
@@ -356,7 +151,7 @@ static bool request_send(struct redis_appends_request *request)
     redis_script_ask_fini(&ask);
     if (!sent)
         return false;
-    request_move(request, SENT);
+    redis_appends_move(request, REDIS_APPENDS_SENT);
     request->scripted = script;
     appends->scripted[request->bucket] += script;
     appends->sent++;
@@ -365,7 +160,8 @@ static bool request_send(struct redis_appends_request *request)
 
 static void pump(struct redis_appends *appends)
 {
-    while (appends->phase == OPEN && !appends->committing && !list_empty(&appends->waiting))
+    while (appends->phase == REDIS_APPENDS_OPEN && !appends->committing &&
+           !list_empty(&appends->waiting))
         if (!request_send(LIST_ITEM(appends->waiting.next, struct redis_appends_request, link)))
             break;
 }
@@ -382,21 +178,21 @@ static void refuse(struct redis_appends_request *request, const struct redis_rep
     bool of_this_room = err == RD_EWRONGTYPE || err == RD_ENOIDS || err == RD_ESTATEFULL;
     if (!of_this_room && appends->ops->refused != NULL)
         appends->ops->refused(appends->arg);
-    request_finish(request, err);
+    redis_appends_finish(request, err);
 }
 
 /* Waits for its turn at another Redis from here on. */
 static void move_to(struct redis_appends_request *request, struct redis_appends *to, bool asking)
 {
-    request_move(request, WAITING);
-    leave(request);
-    enter(to, request);
+    redis_appends_move(request, REDIS_APPENDS_WAITING);
+    redis_appends_leave(request);
+    redis_appends_enter(to, request);
     request->asking = asking;
-    wait_here(request);
-    if (connected(to))
+    redis_appends_wait(request);
+    if (redis_appends_connected(to))
         pump(to);
     else
-        begin_expiry(to);
+        redis_appends_begin_expiry(to);
 }
 
 static bool send_elsewhere(struct redis_appends_request *request, const struct redis_reply *reply)
@@ -408,7 +204,7 @@ static bool send_elsewhere(struct redis_appends_request *request, const struct r
     struct redis_appends *to =
         from->ops->redirect == NULL ? NULL : from->ops->redirect(from->arg, &redirect);
     if (to == NULL || ++request->redirects > REDIS_REDIRECTS_MAX)
-        request_finish(request, RD_EUNAVAIL);
+        redis_appends_finish(request, RD_EUNAVAIL);
     else
         move_to(request, to, redirect.kind == REDIS_REDIRECT_ASK);
     return true;
@@ -442,10 +238,10 @@ static void take_answer(struct redis_appends_request *request, const struct redi
                     KV_STR("reason", request->answer.refused));
     request->answer.refused = (struct str){NULL, 0}; /* the reply's */
     if (!durable(appends)) {
-        request_finish(request, RD_OK);
+        redis_appends_finish(request, RD_OK);
         return;
     }
-    request_move(request, HELD);
+    redis_appends_move(request, REDIS_APPENDS_HELD);
     list_push_back(&appends->held, &request->link);
 }
 
@@ -461,7 +257,7 @@ static void on_answer(struct redis_command *command, const struct redis_reply *r
     if (again)
         return;
     if (reply == NULL)
-        request_finish(request, RD_EUNKNOWN);
+        redis_appends_finish(request, RD_EUNKNOWN);
     else
         take_answer(request, reply);
 }
@@ -471,10 +267,10 @@ static void on_answer(struct redis_command *command, const struct redis_reply *r
 static void on_ready(void *arg)
 {
     struct redis_appends *appends = arg;
-    if (appends->phase != GETTING_READY) /* the script was loaded again */
+    if (appends->phase != REDIS_APPENDS_GETTING_READY) /* the script was loaded again */
         return;
-    phase_move(appends, OPEN);
-    arm_expiry(appends);
+    phase_move(appends, REDIS_APPENDS_OPEN);
+    redis_appends_arm_expiry(appends);
     pump(appends);
     appends->ops->up(appends->arg);
 }
@@ -482,7 +278,7 @@ static void on_ready(void *arg)
 static void on_up(void *arg)
 {
     struct redis_appends *appends = arg;
-    phase_move(appends, GETTING_READY);
+    phase_move(appends, REDIS_APPENDS_GETTING_READY);
     redis_ready_start(&appends->ready, appends->conn);
 }
 
@@ -492,9 +288,9 @@ static void on_down(void *arg, const char *reason)
     redis_ready_stop(&appends->ready);
     loop_cancel(&appends->commit);
     take_again(appends);
-    if (appends->phase != DOWN)
-        phase_move(appends, DOWN);
-    begin_expiry(appends);
+    if (appends->phase != REDIS_APPENDS_DOWN)
+        phase_move(appends, REDIS_APPENDS_DOWN);
+    redis_appends_begin_expiry(appends);
     appends->ops->down(appends->arg, reason);
 }
 
@@ -505,8 +301,8 @@ static void on_closed(void *arg)
     void *ops_arg = appends->arg;
     take_again(appends);
     while (!list_empty(&appends->waiting))
-        request_finish(LIST_ITEM(appends->waiting.next, struct redis_appends_request, link),
-                       RD_EUNAVAIL);
+        redis_appends_finish(LIST_ITEM(appends->waiting.next, struct redis_appends_request, link),
+                             RD_EUNAVAIL);
     assert(appends->in_flight == 0);
     loop_cancel(&appends->commit);
     free(appends);
@@ -563,17 +359,17 @@ enum rd_err redis_appends_add(struct redis_appends *appends, struct str key,
         return RD_EUNAVAIL;
     /* A Redis that stalls must not make us grow with what clients go on publishing. */
     if (appends->in_flight >= appends->config.max_in_flight ||
-        appends->bytes + text_bytes(what) > REDIS_CONN_BYTES_MAX) {
+        appends->bytes + redis_appends_text_bytes(what) > REDIS_CONN_BYTES_MAX) {
         metrics_inc(appends->metrics, M_LOG_BUSY);
         return RD_EBUSY;
     }
-    struct redis_appends_request *request = request_create(appends, key, what, append);
+    struct redis_appends_request *request = redis_appends_create(appends, key, what, append);
     append->impl = request;
-    wait_here(request);
-    if (connected(appends))
+    redis_appends_wait(request);
+    if (redis_appends_connected(appends))
         pump(appends);
     else
-        begin_expiry(appends);
+        redis_appends_begin_expiry(appends);
     return RD_OK;
 }
 
@@ -592,7 +388,7 @@ bool redis_appends_idle(const struct redis_appends *appends)
 
 bool redis_appends_up(const struct redis_appends *appends)
 {
-    return connected(appends) && redis_conn_is_up(appends->conn);
+    return redis_appends_connected(appends) && redis_conn_is_up(appends->conn);
 }
 
 bool redis_appends_send(struct redis_appends *appends, struct redis_command *command,
