@@ -93,6 +93,8 @@
       "publishes that wait to be sent to the log")                                                 \
     X(M_PUBLISHES_EXPIRED, counter, "publishes_expired_total",                                     \
       "publishes rejected because the log was away for too long")                                  \
+    X(M_PUBLISHES_TRIED_AGAIN, counter, "publishes_tried_again_total",                             \
+      "publishes that wait because some keys of their room are on their way to another node")      \
     X(M_PUBLISHES_NOT_DURABLE, counter, "publishes_not_durable_total",                             \
       "publishes in the log that too few replicas, or no disk, have confirmed in time")            \
     X(M_SWEEPS, counter, "sweeps_total", "sweeps over all rooms, to cut idle ones by age")         \

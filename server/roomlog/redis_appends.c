@@ -2,6 +2,7 @@
 
 #include "base/logger.h"
 #include "base/xalloc.h"
+#include "roomlog/redis_ways.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -137,10 +138,11 @@ static bool request_send(struct redis_appends_request *request)
     /* A plain one must not be done where the script before it wasn't. */
     bool script = redis_script_asked(config, &request->what) ||
                   (appends->scripted[request->bucket] != 0 && redis_script_needed(config));
-    const struct redis_script_how how = {.sha = script ? str_from(appends->ready.sha)
-                                                       : (struct str){NULL, 0},
-                                         .asking = request->asking,
-                                         .wall_ms = loop_wall_ms(appends->loop)};
+    const struct redis_script_how how = {
+        .sha = script ? str_from(appends->ready.sha) : (struct str){NULL, 0},
+        .asking = request->asking,
+        .wary = request->way != NULL && appends->scripted[request->bucket] != 0,
+        .wall_ms = loop_wall_ms(appends->loop)};
     struct redis_script_ask ask;
     redis_script_ask(&ask, config, &how, request->key, &request->what);
     /* Ahead of the connection's own write, so that WAIT goes out with it. */
@@ -181,6 +183,23 @@ static void refuse(struct redis_appends_request *request, const struct redis_rep
     redis_appends_finish(request, err);
 }
 
+static void send_or_wait(struct redis_appends_request *request)
+{
+    struct redis_appends *appends = request->appends;
+    redis_appends_wait(request);
+    if (redis_appends_connected(appends))
+        pump(appends);
+    else
+        redis_appends_begin_expiry(appends);
+}
+
+void redis_appends_hand(struct redis_appends_request *request, bool asking)
+{
+    request->asking = asking;
+    redis_appends_move(request, REDIS_APPENDS_WAITING);
+    send_or_wait(request);
+}
+
 /* Waits for its turn at another Redis from here on. */
 static void move_to(struct redis_appends_request *request, struct redis_appends *to, bool asking)
 {
@@ -188,11 +207,17 @@ static void move_to(struct redis_appends_request *request, struct redis_appends 
     redis_appends_leave(request);
     redis_appends_enter(to, request);
     request->asking = asking;
-    redis_appends_wait(request);
-    if (redis_appends_connected(to))
-        pump(to);
-    else
-        redis_appends_begin_expiry(to);
+    send_or_wait(request);
+}
+
+/* Keeps its place in its room's way there. */
+static void turn(struct redis_appends_request *request, const struct redis_redirect *redirect,
+                 struct redis_appends *to)
+{
+    if (redirect->kind == REDIS_REDIRECT_TRYAGAIN)
+        metrics_inc(request->appends->metrics, M_PUBLISHES_TRIED_AGAIN);
+    if (!redis_ways_turn(request, redirect->kind, to))
+        redis_appends_finish(request, RD_EUNAVAIL);
 }
 
 static bool send_elsewhere(struct redis_appends_request *request, const struct redis_reply *reply)
@@ -201,10 +226,15 @@ static bool send_elsewhere(struct redis_appends_request *request, const struct r
     struct redis_redirect redirect;
     if (!redis_redirect_of(reply, &redirect))
         return false;
+    bool again = redirect.kind == REDIS_REDIRECT_TRYAGAIN;
     struct redis_appends *to =
         from->ops->redirect == NULL ? NULL : from->ops->redirect(from->arg, &redirect);
-    if (to == NULL || ++request->redirects > REDIS_REDIRECTS_MAX)
+    if (again && request->way != NULL && !from->closing)
+        turn(request, &redirect, from); /* for no longer than it may wait */
+    else if (to == NULL || ++request->redirects > REDIS_REDIRECTS_MAX)
         redis_appends_finish(request, RD_EUNAVAIL);
+    else if (request->way != NULL)
+        turn(request, &redirect, to);
     else
         move_to(request, to, redirect.kind == REDIS_REDIRECT_ASK);
     return true;
@@ -241,6 +271,8 @@ static void take_answer(struct redis_appends_request *request, const struct redi
         redis_appends_finish(request, RD_OK);
         return;
     }
+    if (request->way != NULL)
+        redis_ways_leave(request);
     redis_appends_move(request, REDIS_APPENDS_HELD);
     list_push_back(&appends->held, &request->link);
 }
@@ -350,27 +382,49 @@ void redis_appends_close(struct redis_appends *appends)
 
 /* --- from outside --------------------------------------------------------------------------- */
 
+/* A Redis that stalls must not make us grow with what clients go on publishing. */
+static bool is_full(const struct redis_appends *appends, const struct roomlog_publish *what)
+{
+    return appends->in_flight >= appends->config.max_in_flight ||
+           appends->bytes + redis_appends_text_bytes(what) > REDIS_CONN_BYTES_MAX;
+}
+
 enum rd_err redis_appends_add(struct redis_appends *appends, struct str key,
                               const struct roomlog_publish *what, struct roomlog_append *append)
 {
+    struct redis_ways *ways = appends->config.ways;
+    struct redis_way *way = NULL;
+    if (ways != NULL) {
+        way = redis_ways_find(ways, key);
+        appends = redis_ways_at(way, appends);
+    }
     if (redis_script_bytes_max(key, what) > REDIS_CONN_BYTES_MAX)
         return RD_ETOOBIG;
     if (appends->config.wait_ms == 0 && !redis_appends_up(appends))
         return RD_EUNAVAIL;
-    /* A Redis that stalls must not make us grow with what clients go on publishing. */
-    if (appends->in_flight >= appends->config.max_in_flight ||
-        appends->bytes + redis_appends_text_bytes(what) > REDIS_CONN_BYTES_MAX) {
+    if (is_full(appends, what)) {
         metrics_inc(appends->metrics, M_LOG_BUSY);
         return RD_EBUSY;
     }
     struct redis_appends_request *request = redis_appends_create(appends, key, what, append);
     append->impl = request;
-    redis_appends_wait(request);
-    if (redis_appends_connected(appends))
-        pump(appends);
+    if (ways != NULL)
+        redis_ways_add(ways, way, request);
     else
-        redis_appends_begin_expiry(appends);
+        redis_appends_hand(request, false);
     return RD_OK;
+}
+
+void redis_appends_recall(struct redis_appends *appends)
+{
+    if (redis_appends_connected(appends))
+        return;
+    list_for_each_safe (it, after, &appends->waiting) {
+        struct redis_appends_request *request = LIST_ITEM(it, struct redis_appends_request, link);
+        if (request->way != NULL)
+            redis_ways_recall(request);
+    }
+    redis_appends_arm_expiry(appends);
 }
 
 void redis_appends_cancel(struct roomlog_append *append)
@@ -383,7 +437,7 @@ void redis_appends_cancel(struct roomlog_append *append)
 
 bool redis_appends_idle(const struct redis_appends *appends)
 {
-    return appends->asked_for == 0;
+    return appends->in_flight == 0;
 }
 
 bool redis_appends_up(const struct redis_appends *appends)

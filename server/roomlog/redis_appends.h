@@ -1,8 +1,8 @@
 /* redis_appends.h - publishes on their way into their rooms' streams.
  *
  * One connection, pipelined: whatever one turn of the loop appends goes out in one write, and the
- * appends of one client into one room keep their order, whatever happens to them on the way. What
- * is sent for each: redis_script.h.
+ * appends of one client into one room keep their order, whatever happens to them on the way; in a
+ * cluster too, where slots move (redis_ways.h). What is sent for each: redis_script.h.
  *
  * While the connection is away, and while something must be answered first, appends wait in a
  * queue, in order: at most wait_ms without a connection, then they are answered with RD_EUNAVAIL.
@@ -34,6 +34,7 @@
 #include "roomlog/roomlog.h"
 
 struct redis_appends;
+struct redis_ways;
 
 struct redis_appends_config {
     const struct redis_url *url; /* kept */
@@ -44,6 +45,7 @@ struct redis_appends_config {
     uint64_t wait_ms; /* without a connection; 0: refused at once */
     size_t max_in_flight;
     bool require_noeviction; /* not up where Redis may evict, or may not say */
+    struct redis_ways *ways; /* kept; of all nodes of a cluster; NULL: there is one Redis */
 };
 
 /* Each runs from the loop. */
@@ -74,7 +76,10 @@ RD_MUST_USE enum rd_err redis_appends_add(struct redis_appends *appends, struct 
 /* Wherever it is by now. */
 void redis_appends_cancel(struct roomlog_append *append);
 
-/* May it be closed? */
+/* What waits for a connection, and whose key is served elsewhere by now, goes there. */
+void redis_appends_recall(struct redis_appends *appends);
+
+/* Is nothing under way, cancelled or not? */
 bool redis_appends_idle(const struct redis_appends *appends);
 
 bool redis_appends_up(const struct redis_appends *appends);

@@ -26,16 +26,20 @@ enum redis_appends_phase {
     REDIS_APPENDS_PHASES
 };
 
-/*   WAITING --> SENT --> (answered)
- *     ^  ^       |  \--> HELD, until WAIT is answered --> (answered)
- *     |  +-------+ another Redis is to be asked
- *     +-- AGAIN, until all that was sent is answered
+/*   NEW --> WAITING --> SENT --> (answered)
+ *    |      ^ | ^  ^     | |\--> HELD, until WAIT is answered --> (answered)
+ *    |      | | |  +-----+ | another Redis is to be asked
+ *    |      | | +- AGAIN --+ until all that was sent is answered
+ *    |      | v            |
+ *    +--> HELD_UP <--------+ in a cluster, behind others of its room (redis_ways.h)
  */
 enum redis_appends_stage {
+    REDIS_APPENDS_NEW,
     REDIS_APPENDS_WAITING,
     REDIS_APPENDS_SENT,
     REDIS_APPENDS_HELD,
     REDIS_APPENDS_AGAIN,
+    REDIS_APPENDS_HELD_UP,
     REDIS_APPENDS_STAGES
 };
 
@@ -74,11 +78,13 @@ struct redis_appends_request {
     struct roomlog_append *append; /* NULL: cancelled */
     struct roomlog_publish what;
     struct str key;
+    struct redis_way *way; /* of a cluster's: while it is out, or held up; or NULL */
+    uint64_t place;        /* among all that went this way */
     enum redis_appends_stage stage;
     unsigned bucket;
     unsigned tries, redirects;
     bool scripted, asking;
-    uint64_t due_ms;                   /* of waiting without a connection; 0: there has been one */
+    uint64_t due_ms; /* of waiting without a connection, or held up; 0: that hasn't been */
     struct redis_script_answer answer; /* HELD */
     char bytes[];
 };
@@ -90,9 +96,12 @@ struct redis_appends_request *redis_appends_create(struct redis_appends *appends
 /* Answers it, and frees it. */
 void redis_appends_finish(struct redis_appends_request *request, enum rd_err err);
 
+/* New or held up: from here on it is this connection's. */
+void redis_appends_hand(struct redis_appends_request *request, bool asking);
+
 /* Takes it out of its list. */
 void redis_appends_move(struct redis_appends_request *request, enum redis_appends_stage stage);
-/* The last of those that wait. */
+/* The last of those that wait: it is WAITING. */
 void redis_appends_wait(struct redis_appends_request *request);
 
 /* Where it is counted, with its bytes; in between it is nowhere. */

@@ -2,17 +2,20 @@
 
 #include "base/strmap.h"
 #include "base/xalloc.h"
+#include "roomlog/redis_ways.h"
 
 #include <assert.h>
 #include <stdlib.h>
 
 #define TO(stage) (1u << (stage))
 static const unsigned stage_moves[REDIS_APPENDS_STAGES] = {
-    [REDIS_APPENDS_WAITING] = TO(REDIS_APPENDS_SENT),
-    [REDIS_APPENDS_SENT] =
-        TO(REDIS_APPENDS_WAITING) | TO(REDIS_APPENDS_HELD) | TO(REDIS_APPENDS_AGAIN),
+    [REDIS_APPENDS_NEW] = TO(REDIS_APPENDS_WAITING) | TO(REDIS_APPENDS_HELD_UP),
+    [REDIS_APPENDS_WAITING] = TO(REDIS_APPENDS_SENT) | TO(REDIS_APPENDS_HELD_UP),
+    [REDIS_APPENDS_SENT] = TO(REDIS_APPENDS_WAITING) | TO(REDIS_APPENDS_HELD) |
+                           TO(REDIS_APPENDS_AGAIN) | TO(REDIS_APPENDS_HELD_UP),
     [REDIS_APPENDS_HELD] = 0,
     [REDIS_APPENDS_AGAIN] = TO(REDIS_APPENDS_WAITING),
+    [REDIS_APPENDS_HELD_UP] = TO(REDIS_APPENDS_WAITING),
 };
 #undef TO
 
@@ -58,7 +61,7 @@ struct redis_appends_request *redis_appends_create(struct redis_appends *appends
 {
     struct redis_appends_request *request =
         xalloc(sizeof(*request) + key.len + redis_appends_text_bytes(what));
-    *request = (struct redis_appends_request){.append = append, .stage = REDIS_APPENDS_WAITING};
+    *request = (struct redis_appends_request){.append = append, .stage = REDIS_APPENDS_NEW};
     list_init(&request->link);
     char *at = request->bytes;
     request->key = copy(&at, key);
@@ -71,20 +74,27 @@ struct redis_appends_request *redis_appends_create(struct redis_appends *appends
     return request;
 }
 
+static bool waits(enum redis_appends_stage stage)
+{
+    return stage == REDIS_APPENDS_WAITING || stage == REDIS_APPENDS_HELD_UP;
+}
+
 void redis_appends_move(struct redis_appends_request *request, enum redis_appends_stage stage)
 {
     struct redis_appends *appends = request->appends;
     assert((stage_moves[request->stage] & (1u << stage)) != 0);
-    if (request->stage == REDIS_APPENDS_WAITING)
+    if (waits(request->stage))
         metrics_dec(appends->metrics, M_PUBLISHES_WAITING);
+    if (waits(stage))
+        metrics_inc(appends->metrics, M_PUBLISHES_WAITING);
     request->stage = stage;
     list_remove(&request->link);
 }
 
 void redis_appends_wait(struct redis_appends_request *request)
 {
-    request->due_ms = 0;
-    metrics_inc(request->appends->metrics, M_PUBLISHES_WAITING);
+    if (request->way == NULL)
+        request->due_ms = 0;
     list_push_back(&request->appends->waiting, &request->link);
 }
 
@@ -92,10 +102,12 @@ void redis_appends_finish(struct redis_appends_request *request, enum rd_err err
 {
     struct roomlog_append *append = request->append;
     struct redis_script_answer answer = request->answer;
-    if (request->stage == REDIS_APPENDS_WAITING)
+    if (waits(request->stage))
         metrics_dec(request->appends->metrics, M_PUBLISHES_WAITING);
     list_remove(&request->link);
     redis_appends_leave(request);
+    if (request->way != NULL)
+        redis_ways_leave(request);
     free(request);
     if (append == NULL)
         return;

@@ -4,6 +4,7 @@
 #include "base/strmap.h"
 #include "base/xalloc.h"
 #include "roomlog/redis_map.h"
+#include "roomlog/redis_ways.h"
 
 #include <assert.h>
 #include <stdio.h>
@@ -40,6 +41,7 @@ struct redis_cluster {
     size_t covered;
     struct strmap map; /* a place's bytes to its member */
     struct list members;
+    struct redis_ways *ways;
     struct member *any; /* who is asked where nobody is known */
 
     struct redis_conn *ask;
@@ -194,6 +196,11 @@ static struct redis_feed_lane *lane_of(void *arg, struct str key)
     return redis_node_lane(owner_of(arg, key)->node);
 }
 
+static struct redis_appends *appends_of(void *arg, struct str key)
+{
+    return redis_node_appends(owner_of(arg, key)->node);
+}
+
 static struct redis_node *on_redirect(void *arg, const struct redis_redirect *redirect)
 {
     struct member *from = arg;
@@ -211,6 +218,8 @@ static struct redis_node *on_redirect(void *arg, const struct redis_redirect *re
     if (redirect->kind == REDIS_REDIRECT_MOVED) {
         serve(cluster, redirect->slot, member);
         ask_within(cluster, ASK_SOON_MS);
+    } else {
+        ask_within(cluster, ASK_TROUBLED_MS); /* the slot should arrive soon */
     }
     return member->node;
 }
@@ -256,6 +265,7 @@ static void apply(struct redis_cluster *cluster, const struct redis_map *map)
     redis_feed_route(cluster->config.feed, lane_of, cluster);
     list_for_each_safe (it, after, &cluster->members) {
         struct member *member = LIST_ITEM(it, struct member, link);
+        redis_appends_recall(redis_node_appends(member->node));
         if (!redis_node_ready(member->node))
             redis_feed_lane_probe(redis_node_lane(member->node)); /* it knows its own keys now */
     }
@@ -370,6 +380,7 @@ static void part_closed(struct redis_cluster *cluster)
         return;
     const struct redis_cluster_ops *ops = cluster->ops;
     void *ops_arg = cluster->arg;
+    redis_ways_destroy(cluster->ways);
     strmap_fini(&cluster->map);
     free(cluster->places);
     free(cluster);
@@ -402,6 +413,15 @@ struct redis_cluster *redis_cluster_open(const struct redis_node_config *config,
     cluster->arg = arg;
     strmap_init(&cluster->map, loop_random(config->loop), loop_random(config->loop));
     list_init(&cluster->members);
+    cluster->ways = redis_ways_create(&(struct redis_ways_config){
+        .loop = config->loop,
+        .metrics = config->metrics,
+        .wait_ms = config->appends.wait_ms,
+        .command_ms = config->appends.command_ms,
+        .route = appends_of,
+        .arg = cluster,
+    });
+    cluster->config.appends.ways = cluster->ways;
     redis_finder_turn_init(&cluster->turn, url->places, url->count);
     const struct redis_conn_config conn = {.url = url,
                                            .finder = &cluster->turn.finder,
@@ -419,6 +439,7 @@ void redis_cluster_close(struct redis_cluster *cluster)
     cluster->closing = true;
     loop_timer_stop(cluster->config.loop, &cluster->timer);
     redis_conn_close(cluster->ask);
+    redis_ways_close(cluster->ways);
     list_for_each_safe (it, after, &cluster->members)
         member_close(LIST_ITEM(it, struct member, link));
 }

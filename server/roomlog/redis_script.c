@@ -173,6 +173,13 @@ static struct str ref_key(struct redis_script_ask *ask, struct str key,
     return own(ask, join(parts, sizeof(parts) / sizeof(parts[0])));
 }
 
+/* In the room's slot, and nobody's: a ref's has a number there. */
+static struct str no_key(struct redis_script_ask *ask, struct str key)
+{
+    const struct str parts[] = {STR("{"), key, STR("}:ref:none")};
+    return own(ask, join(parts, sizeof(parts) / sizeof(parts[0])));
+}
+
 /* Five netstrings. */
 static struct str announcement(struct redis_script_ask *ask, const struct roomlog_publish *what)
 {
@@ -213,16 +220,17 @@ static size_t put_entry(struct redis_script_ask *ask, const struct roomlog_publi
 
 /* EVALSHA up to XADD's words. Returns the word that is to say where the data is, or NULL. */
 static struct str *put_script(struct redis_script_ask *ask,
-                              const struct redis_script_config *config, struct str sha,
-                              struct str key, const struct roomlog_publish *what)
+                              const struct redis_script_config *config,
+                              const struct redis_script_how *how, struct str key,
+                              const struct roomlog_publish *what)
 {
     bool once = deduplicated(config, what);
     bool state = in_state(config, what);
     put(ask, STR("EVALSHA"));
-    put(ask, sha);
+    put(ask, how->sha);
     put(ask, STR("3"));
     put(ask, key);
-    put(ask, once ? ref_key(ask, key, what) : key);
+    put(ask, once ? ref_key(ask, key, what) : how->wary ? no_key(ask, key) : key);
     put(ask, state ? own(ask, redis_state_key(key)) : key);
 
     put(ask, once ? number(ask, config->dedupe_ms) : STR(""));
@@ -263,7 +271,7 @@ void redis_script_ask(struct redis_script_ask *ask, const struct redis_script_co
         newest = number(ask, config->max_entries);
 
     if (str_present(how->sha)) {
-        data_is_at = put_script(ask, config, how->sha, key, what);
+        data_is_at = put_script(ask, config, how, key, what);
     } else {
         put(ask, STR("XADD"));
         put(ask, key);

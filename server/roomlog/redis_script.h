@@ -48,6 +48,8 @@ size_t redis_script_bytes_max(struct str key, const struct roomlog_publish *what
 struct redis_script_how {
     struct str sha;   /* of the script; absent: a plain XADD */
     bool asking;      /* behind ASKING */
+    bool wary;        /* names a key that never is, so that of a slot that moves it is refused
+                       * wherever one with a ref is */
     uint64_t wall_ms; /* now, for max_age_ms */
 };
 

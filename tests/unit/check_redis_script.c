@@ -125,6 +125,20 @@ START_TEST(behind_asking_comes_one_command)
 }
 END_TEST
 
+/* Only where it has no key of its own that nobody has. */
+START_TEST(a_wary_one_names_a_key_that_never_is)
+{
+    const struct redis_script_config config = {.dedupe_ms = 5000};
+    const struct redis_script_how how = {.sha = STR("SHA"), .wary = true};
+    ck_assert_str_eq(sent(&config, how, &PLAIN),
+                     "EVALSHA|SHA|3|room:lobby|{room:lobby}:ref:none|room:lobby|"
+                     "||||||||*|type|t|data|[1]");
+    ck_assert_str_eq(sent(&config, how, &ALL),
+                     "EVALSHA|SHA|3|room:lobby|{room:lobby}:ref:3:a:b:r|room:lobby|"
+                     "5000||||||||*|type|t|data|[1]|from|a:b|ref|r|key|k");
+}
+END_TEST
+
 START_TEST(the_script_is_told_of_what_is_asked_and_of_no_more)
 {
     struct redis_script_config config = {.dedupe_ms = 5000, .state = {10, 2000}, .announce = true};
@@ -243,6 +257,7 @@ static Suite *suite_make(void)
     tcase_add_loop_test(tc, an_append_answers_with_an_id_or_an_error, 0, COUNT_OF(ANSWERS));
     tcase_add_test(tc, a_plain_entry_is_an_xadd);
     tcase_add_test(tc, behind_asking_comes_one_command);
+    tcase_add_test(tc, a_wary_one_names_a_key_that_never_is);
     tcase_add_test(tc, the_script_is_told_of_what_is_asked_and_of_no_more);
     tcase_add_test(tc, the_script_is_asked_for_where_it_has_something_to_do);
     tcase_add_test(tc, what_an_append_takes_is_never_underestimated);
