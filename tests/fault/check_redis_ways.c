@@ -390,7 +390,7 @@ START_TEST(what_is_sent_the_short_way_overtakes_nothing)
     room_of(0, room);
     open_log();
     size_t from = cluster.owner[slot_of(0)];
-    redis_server_do(&cluster.node[from], "CLIENT PAUSE 300 WRITE");
+    redis_server_do(&cluster.node[from], "CLIENT PAUSE 3000 WRITE");
     for (size_t i = 0; i < 10; i++)
         for (size_t kind = 0; kind < CLIENTS; kind++)
             ck_assert(publish(&clients[kind]));
@@ -407,6 +407,7 @@ START_TEST(what_is_sent_the_short_way_overtakes_nothing)
     poll_loop_pass(&loop, 50);
     ck_assert_uint_eq(with_refs(1)->under_way, cluster.owner[slot_of(1)] == from);
     ck_assert_uint_eq(clients[0].acked, 0);
+    redis_server_do(&cluster.node[from], "CLIENT UNPAUSE");
     stop();
     for (size_t kind = 0; kind < CLIENTS; kind++) {
         ck_assert_uint_eq(clients[kind].acked, 20);
