@@ -382,8 +382,21 @@ static bool is_read(void *arg)
 
 /* A node that stalls is still to answer what it was sent, when somebody who asks elsewhere finds
  * that the slot has gone. */
+/* Valkey's CLIENT PAUSE holds SETSLOT back with the writes: there nothing can be stalled while its
+ * slot moves. */
+static bool is_valkey(void)
+{
+    const char *words[] = {"INFO", "server"};
+    redisReply *reply = redis_server_ask(&cluster.node[0], 2, words, NULL);
+    bool valkey = strstr(reply->str, "valkey_version:") != NULL;
+    freeReplyObject(reply);
+    return valkey;
+}
+
 START_TEST(what_is_sent_the_short_way_overtakes_nothing)
 {
+    if (is_valkey())
+        return;
     struct roomlog_read read = {
         .from = ROOMLOG_ALL, .max_entries = 1, .max_bytes = 1000, .done = on_read};
     char room[TEXT_MAX];
