@@ -80,21 +80,7 @@ static void wait_ready(bool ready)
 
 static void open_log_at(const char *url)
 {
-    const struct roomlog_redis_config config = {
-        .url = url,
-        .prefix = "room:",
-        .live = ROOMLOG_REDIS_AUTO,
-        .poll_ms = 60000, /* polling must not hide what bells should have said */
-        .max_entries = 10000,
-        .dedupe_ms = 60000,
-        .connect_ms = 1000,
-        .command_ms = 1000,
-        .max_appends = 1000,
-        .publish_wait_ms = 1000,
-        .max_reads = 1000,
-    };
-    the_log = roomlog_redis_create(&loop.loop, &metrics, &config);
-    ck_assert_ptr_nonnull(the_log);
+    the_log = traffic_log(&loop, &metrics, url);
 }
 
 static void open_log(bool refs)

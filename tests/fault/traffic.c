@@ -1,11 +1,33 @@
 #include "tests/fault/traffic.h"
 
+#include "roomlog/roomlog_redis.h"
+
 #include <check.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { TURN_MS = 2, AGAIN_MS = 20, KEY_MAX = 48, PAGE = 40 };
+
+struct roomlog *traffic_log(struct poll_loop *loop, struct metrics *metrics, const char *url)
+{
+    const struct roomlog_redis_config config = {
+        .url = url,
+        .prefix = "room:",
+        .live = ROOMLOG_REDIS_AUTO,
+        .poll_ms = 60000, /* polling must not hide what bells should have said */
+        .max_entries = 10000,
+        .dedupe_ms = 60000,
+        .connect_ms = 1000,
+        .command_ms = 1000,
+        .max_appends = 1000,
+        .publish_wait_ms = 1000,
+        .max_reads = 1000,
+    };
+    struct roomlog *log = roomlog_redis_create(&loop->loop, metrics, &config);
+    ck_assert_ptr_nonnull(log);
+    return log;
+}
 
 /* --- writing -------------------------------------------------------------------------------- */
 

@@ -9,6 +9,7 @@
 #ifndef TESTS_FAULT_TRAFFIC_H
 #define TESTS_FAULT_TRAFFIC_H
 
+#include "base/metrics.h"
 #include "tests/contract/witness.h"
 #include "tests/lib/poll_loop.h"
 #include "tests/lib/redis_server.h"
@@ -39,6 +40,9 @@ struct traffic {
     uint64_t pace_ms; /* between two appends of one room */
     struct loop_timer timer;
 };
+
+/* A log on the Redis of this URL, whose attempts and commands end soon. Returns owned. */
+struct roomlog *traffic_log(struct poll_loop *loop, struct metrics *metrics, const char *url);
 
 /* Who has this key's stream now. */
 typedef struct redis_server *(*traffic_server_fn)(const char *key);
